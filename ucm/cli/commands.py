@@ -31,8 +31,8 @@ from ucm.forms.monitor import limit_from
 from ucm.forms.solution import Solution
 from ucm.language import models
 from ucm.language.notation import TEXT
-from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.objective import Objective, as_declared
+from ucm.language.robust import RobustMargin
 from ucm.language.serialize import from_json, to_json
 
 CERTIFIED = ("optimal", "local", "stationary")  # "local": the best proof for a non-convex model
@@ -92,7 +92,11 @@ def _models(options: argparse.Namespace) -> int:
         meaning = (getattr(models, name).__doc__ or "").partition("\n")[0].replace("`", "")
         model = f"{name}({', '.join(arguments)})"
         rows.append({"model": model, "mathematics": declare(name).formula(TEXT), "meaning": meaning})
-    return _listed(options, rows, "ucm.models")
+    if options.json:
+        print(as_json(rows))
+    else:
+        console().print(table(rows, "ucm.models"))
+    return 0
 
 
 def _fit(options: argparse.Namespace) -> int:
@@ -155,7 +159,11 @@ def _fit(options: argparse.Namespace) -> int:
     else:
         if options.verbose:
             say(f"{plan.explain(True)}\n")
-        _print_answer(answer, _origins(options, model, solution))
+        origins = dict.fromkeys(solution.params, "default" if options.model else "from the file")
+        for name in model.relative_names():
+            origins[name] = f"chosen: at {model.params()[name]:.0%} of its admissible interval"
+        origins |= dict.fromkeys(parsed_values(options.param), "given")
+        _print_answer(answer, [f"{name} = {x:.4g} ({origins[name]})" for name, x in solution.params.items()])
         if check is not None:
             say(str(check))
     if options.save and b is not None:
@@ -173,11 +181,11 @@ def _fit(options: argparse.Namespace) -> int:
     return 0 if certified and (check is None or check.agrees) else 1
 
 
-def _print_answer(answer: Row, origins: str) -> None:
+def _print_answer(answer: Row, parameters: list[str]) -> None:
     lines, certificate, stats = Table(show_header=False, box=None), answer["certificate"], answer["stats"]
     for name, entry in {
         "model": answer["model"],
-        "parameters": origins,
+        "parameters": ", ".join(parameters) or "none",
         "samples, features": f"{answer['samples']}, {answer['features']}",
         "labels -1, +1": ", ".join(answer["labels"].values()),
         "status": answer["status"],
@@ -189,15 +197,6 @@ def _print_answer(answer: Row, origins: str) -> None:
     }.items():
         lines.add_row(name, escape(entry))
     console().print(lines)
-
-
-def _origins(options: argparse.Namespace, model: RobustMargin | Objective, solution: Solution) -> str:
-    """Return the parameters of a fitted model as text, each with its value and the origin of the value."""
-    origins = dict.fromkeys(solution.params, "default" if options.model else "from the file")
-    for name in model.relative_names():
-        origins[name] = f"chosen: at {model.params()[name]:.0%} of its admissible interval"
-    origins |= dict.fromkeys(parsed_values(options.param), "given")
-    return ", ".join(f"{name} = {x:.4g} ({origins[name]})" for name, x in solution.params.items()) or "none"
 
 
 def _predict(options: argparse.Namespace) -> int:
@@ -231,7 +230,8 @@ def _admissible(options: argparse.Namespace) -> int:
         print(as_json({row.pop("parameter"): row for row in rows}))
         return 0
     say(model.formula(TEXT))
-    return _listed(options, rows, f"{options.model or options.model_file} on {options.file}")
+    console().print(table(rows, f"{options.model or options.model_file} on {options.file}"))
+    return 0
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -241,14 +241,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "predict": _predict,
     "admissible": _admissible,
 }
-
-
-def _listed(options: argparse.Namespace, rows: list[Row], title: str) -> int:
-    if options.json:
-        print(as_json(rows))
-    else:
-        console().print(table(rows, title))
-    return 0
 
 
 # --- input ------------------------------------------------------------------------------------
@@ -282,8 +274,7 @@ def _declared(options: argparse.Namespace) -> RobustMargin | Objective:
         raise DataError(
             f"{options.model_file}: cannot be read ({reason}); name a file of JSON that ucm.to_json wrote"
         ) from None
-    if not isinstance(model, Objective):
-        as_model(model, options.model_file)  # refuses other nodes
+    as_declared(model, options.model_file)  # refuses other nodes
     return model.with_params(**values)
 
 

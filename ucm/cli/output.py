@@ -92,6 +92,16 @@ def _cell(name: str, entry: Any) -> str:
     return str(entry)
 
 
+def write(path: str | Path, text: str, what: str) -> Path:
+    """Write a text file, and return its absolute path; raise `DataError` if it cannot be written."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:  # ValueError for a path with a NUL character
+        reason = getattr(error, "strerror", error)
+        raise DataError(f"{what} {str(path)!r}: cannot be written ({reason}); name another file") from None
+    return Path(path).absolute()
+
+
 def as_json(document: Any) -> str:
     """Return a document as JSON text, with null in place of NaN and infinities."""
     text = json.dumps(document, default=lambda array: array.tolist())
@@ -145,19 +155,9 @@ def publish(
 ) -> None:
     """Write a self-contained HTML page and print its path; with `browser` also open the page.
 
-    Parameters
-    ----------
-    file : None for a file in a new temporary folder
-    browser : whether a browser shows the page
-    rows : a table above the sections
-    quiet : whether the path is not printed, as where standard output is JSON
-
-    Raises
-    ------
-    DataError
-        The file cannot be written.
+    Without a file the page stands in a new temporary folder. `quiet` prints no path, as where standard output
+    is JSON.
     """
-    path = Path(file or Path(tempfile.mkdtemp(prefix="ucm-"), "report.html")).absolute()
     entries = [[_cell(name, entry) for name, entry in row.items()] for row in rows]
     page = "\n".join(
         [
@@ -170,10 +170,7 @@ def publish(
             "</body></html>",
         ]
     )
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"--report {file}: cannot be written ({error}); name another file") from error
+    path = write(file or Path(tempfile.mkdtemp(prefix="ucm-"), "report.html"), page, "--report")
     say(f"pictures, proofs and routes: {path}", console(quiet))
     if browser and not webbrowser.open(path.as_uri()):
         print(f"ucm: no browser was found; open {path}", file=sys.stderr)

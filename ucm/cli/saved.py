@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ucm.cli.output import write
 from ucm.data.columns import places_of
 from ucm.data.linear_map import Vec
 from ucm.errors import DataError
@@ -39,12 +40,7 @@ class Saved:
 
     def write(self, path: str) -> Path:
         """Write the classifier to a JSON file that restores all numbers exactly, and return the path."""
-        try:
-            Path(path).write_text(json.dumps(_FORMAT | asdict(self), allow_nan=False) + "\n")
-        except (OSError, ValueError) as error:  # ValueError for a path with a NUL character
-            reason = getattr(error, "strerror", error)
-            raise DataError(f"{path!r}: cannot be written ({reason}); name another file") from None
-        return Path(path)
+        return write(path, json.dumps(_FORMAT | asdict(self), allow_nan=False) + "\n", "--save")
 
     @staticmethod
     def read(path: str) -> Saved:

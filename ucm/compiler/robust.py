@@ -59,7 +59,7 @@ from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
 from ucm.native.functions import blas_threads
 from ucm.solvers import Facets
-from ucm.solvers.sphere.affine_rules import long_rule, quick_rule
+from ucm.solvers.sphere.affine_rules import lower_bound_rule
 from ucm.solvers.sphere.ray_shooting import radial
 
 if TYPE_CHECKING:
@@ -479,7 +479,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         form, generator = self.form, np.random.default_rng(0)
         answers = [self.answer(solver, monitor, start)]
         if monitor.bound and answers[0].witness is None and self.floor <= 0.0:
-            self._bound(quick_rule(form, monitor))
+            self._bound(lower_bound_rule(form, monitor))
         while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.timed_out:
             if self._bound_is_tight(self.certify(answers[-1], monitor.tol).certificate, monitor.tol):
                 break  # no start can end lower
@@ -511,7 +511,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             if objective < best:
                 w, best = answer.w, objective
         if self.floor < ratio * (1.0 - monitor.tol) * best:
-            self._bound(long_rule(form, monitor))
+            self._bound(lower_bound_rule(form, monitor, best=True))
         return w
 
     def certify(self, answer: Answer, tol: float) -> Proof:

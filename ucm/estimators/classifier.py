@@ -19,6 +19,7 @@ from ucm.compiler.plan import Plan
 from ucm.data.dask_rows import is_dask
 from ucm.data.gram import Expansion
 from ucm.data.kernel_features import Nystroem, RandomFeatures
+from ucm.data.linear_map import Matrix
 from ucm.data.moments import in_double
 from ucm.data.readers import feature_rows, is_stored
 from ucm.data.source import RowSource
@@ -46,8 +47,8 @@ from ucm.language import models
 from ucm.language.contracts import UncertaintySet
 from ucm.language.losses import Logistic
 from ucm.language.node import Node
-from ucm.language.objective import Objective, split_scalar
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.objective import Objective, as_declared, split_scalar
+from ucm.language.robust import RobustMargin
 
 _NESTED = "model__"
 
@@ -222,7 +223,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         multi_class: str = "ovo",
         decision_function_shape: str = "ovr",
         class_weight: str | dict[Any, float] | None = None,
-        pos_label: Any = None,
+        pos_label: object = None,
         read_as: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -251,7 +252,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def declared_model(self) -> RobustMargin | Objective:
         """The model that `fit` compiles: `model`, or the default if None; a set as its `RobustMargin`."""
         model = default_model(self.kernel) if self.model is None else self.model
-        return model if isinstance(model, Objective) else as_model(model, type(self).__name__)
+        return as_declared(model, type(self).__name__)
 
     def get_params(self, deep: bool = True) -> dict:
         """Return the parameters by name; if `deep`, also `model__<name>` for each `Param` of the model."""
@@ -289,7 +290,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return tags
 
     # --- fit -------------------------------------------------------------------------------
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, subgroup: Any = None) -> Self:
+    def fit(self, X: object, y: object = None, sample_weight: object = None, subgroup: object = None) -> Self:
         """Compile and solve the model for each two-class problem of the samples, and return the estimator.
 
         Parameters
@@ -311,7 +312,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit(
-        self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
+        self, model: RobustMargin | Objective, X: Matrix, y: object, sample_weight: object, subgroup: object
     ) -> None:
         """Set the fitted attributes from samples in memory."""
         began = time.perf_counter()
@@ -356,7 +357,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             self.support_ = np.flatnonzero(used)
 
     def _fit_rows(
-        self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
+        self, model: RobustMargin | Objective, X: object, y: object, sample_weight: object, subgroup: object
     ) -> None:
         """Set the fitted attributes from out-of-core rows, which are read block by block."""
         tags = {"sample_weight": sample_weight, "subgroup": subgroup}
@@ -394,7 +395,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return {name: value for name, value in state.items() if name != "plan_"}
 
     # --- predict ---------------------------------------------------------------------------
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: object) -> NDArray[np.float64]:
         """Return the decision values: `w'x + b` for two classes, else one column for each class or problem.
 
         A positive value means `classes_[1]` of two classes.
@@ -413,7 +414,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         (m,), (m, k) or (m, k (k - 1) / 2) array; for Dask a Dask array, as from `predict`
         """
         if is_dask(X):
-            return self._lazily("decision_function", X)
+            return lazy_answers(self, "decision_function", X)
         scores = self._scores(X)
         if self.classes_.size == 2:
             return scores[:, 0]
@@ -421,7 +422,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             return scores
         return one_vs_one_scores(scores, self.classes_.size)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy of `predict`, weighted by `sample_weight`; for Dask input a lazy Dask scalar.
 
         Parameters
@@ -437,11 +438,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             return hits_rows(self, X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
-    def _lazily(self, method: str, X: Any) -> Any:
-        check_is_fitted(self)
-        return lazy_answers(self, method, X)
-
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Matrix) -> NDArray[np.float64]:
         """Return the decision values, (m, problems), one column for each two-class problem."""
         check_is_fitted(self)
         if is_stored(X):
@@ -462,7 +459,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             np.add(products, self.intercept_, out=scores[rows])
         return scores
 
-    def predict(self, X: Any, out: str | Path | None = None) -> np.ndarray:
+    def predict(self, X: object, out: str | Path | None = None) -> np.ndarray:
         """Return the predicted label of every row of X, (m,); for Dask input a lazy Dask array.
 
         Parameters
@@ -473,14 +470,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
             `decision`, or in `decision_<class>` for each of several classes.
         """
         if is_dask(X):
-            return self._lazily("predict", X)
+            return lazy_answers(self, "predict", X)
         scores = self._scores(X)
-        if scores.shape[1] == 1:
-            labels = self.classes_[(scores[:, 0] > 0.0).astype(np.intp)]
-        else:
-            if self.multi_class == "ovo":
-                scores = one_vs_one_scores(scores, self.classes_.size)
-            labels = self.classes_[np.argmax(scores, axis=1)]
+        if scores.shape[1] > 1 and self.multi_class == "ovo":
+            scores = one_vs_one_scores(scores, self.classes_.size)
+        places = np.argmax(scores, axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0.0
+        labels = self.classes_[places.astype(np.intp)]
         if out is not None:
             write_scores(out, labels, scores, self.classes_)
         return labels
@@ -513,9 +508,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
             )
         return self._sigmoids
 
-    def _sigmoids(self, X: Any) -> NDArray[np.float64]:
+    def _sigmoids(self, X: object) -> NDArray[np.float64]:
         if is_dask(X):
-            return self._lazily("predict_proba", X)
+            return lazy_answers(self, "predict_proba", X)
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])

@@ -19,14 +19,15 @@ from sklearn.utils.validation import check_is_fitted
 from ucm.compiler.compile import in_its_space, with_kernel
 from ucm.compiler.grid import candidates, chosen_names, simple_first
 from ucm.data.bound_data import Data, bind
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import one_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief
 from ucm.estimators.classifier import Classifier, fitted_anew
-from ucm.estimators.held_out import Search, held_out, leave_one_out_scores
+from ucm.estimators.held_out import Scores, Search, held_out, leave_one_out_scores
 from ucm.estimators.moments import is_one_ellipsoid
-from ucm.estimators.multiclass import Problems, one_vs_one_scores
+from ucm.estimators.multiclass import Problems
 from ucm.estimators.out_of_core import answers, named_values, scores_of_rows
 from ucm.estimators.validation import Samples, check_options, folds_of, kernel_options, labels_of, samples_of
 
@@ -123,11 +124,11 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: object = None,
         *,
         param_name: str | None = None,
         param_range: Any = 20,
-        cv: Any = 5,
+        cv: object = 5,
         scoring: str | Callable[..., float] | None = None,
         selection: str = "best",
         n_jobs: int | None = None,
@@ -142,14 +143,14 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
 
     def _classifier(self) -> Classifier:
         estimator: Any = self.estimator
-        return Classifier(estimator) if not isinstance(estimator, Classifier) else clone(estimator)  # type: ignore[return-value]
+        return clone(estimator) if isinstance(estimator, Classifier) else Classifier(estimator)  # type: ignore[return-value]
 
     def __sklearn_tags__(self) -> Tags:
         tags, inner_tags = super().__sklearn_tags__(), get_tags(self._classifier()).input_tags
         tags.input_tags.pairwise, tags.input_tags.sparse = inner_tags.pairwise, inner_tags.sparse
         return tags
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, subgroup: Any = None) -> Self:
+    def fit(self, X: object, y: object = None, sample_weight: object = None, subgroup: object = None) -> Self:
         """Score each parameter value on each fold, then fit the model with the selected value to all samples.
 
         Parameters
@@ -161,7 +162,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         with fitted_anew(self):
             return self._fit(X, y, sample_weight, subgroup)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, subgroup: Any) -> Self:
+    def _fit(self, X: Matrix, y: Any, sample_weight: object, subgroup: object) -> Self:
         began = time.perf_counter()
         remedy = 'leave it out for "best"'
         one_of("best", "1se").check("ClassifierCV", "selection", self.selection, remedy)
@@ -269,30 +270,32 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
 
     def _scorer(self, classes: np.ndarray, clf: Classifier) -> Callable[..., NDArray[np.float64]]:
         """Return the function from the (test, problems, values) decision values of a fold to the scores."""
-        scheme, shape = clf.multi_class, clf.decision_function_shape
         if self.scoring in (None, "accuracy"):
 
-            def accuracy(S: Any, X: Any, y: Any, weights: Any) -> NDArray[np.float64]:
-                mean = np.average(answers(S, classes, scheme) == y[:, None], axis=0, weights=weights)
+            def accuracy(S: Scores, X: Matrix, y: np.ndarray, weights: Vec | None) -> NDArray[np.float64]:
+                mean = np.average(answers(S, classes, clf.multi_class) == y[:, None], axis=0, weights=weights)
                 return np.where(np.isnan(S).any(axis=(0, 1)), np.nan, mean)
 
             return accuracy
+        stand_in = _HeldOutScores(**clf.get_params(deep=False))
+        stand_in.classes_ = classes
         try:
             scoring: Any = self.scoring
-            scorer: Any = check_scoring(_HeldOutScores(np.zeros((1, 1)), classes, "ovo", "ovr"), scoring)
+            scorer: Any = check_scoring(stand_in, scoring)
         except (ValueError, TypeError) as error:
             raise ParameterError(
                 f"ClassifierCV: scoring={brief(self.scoring)} is no score "
                 f"({' '.join(str(error).split())}); see sklearn.metrics.get_scorer_names()"
             ) from error
 
-        def scored(S: Any, X: Any, y: Any, weights: Any) -> NDArray[np.float64]:
+        def scored(S: Scores, X: Matrix, y: np.ndarray, weights: Vec | None) -> NDArray[np.float64]:
             scores = np.full(S.shape[2], np.nan)
             weighted = weights is not None and hasattr(scorer, "_score_func")
             options = {"sample_weight": weights} if weighted else {}
             for k in np.flatnonzero(~np.isnan(S).any(axis=(0, 1))):
+                stand_in.given_ = S[:, :, k]
                 try:
-                    scores[k] = scorer(_HeldOutScores(S[:, :, k], classes, scheme, shape), X, y, **options)
+                    scores[k] = scorer(stand_in, X, y, **options)
                 except AttributeError as error:
                     raise ParameterError(
                         f"ClassifierCV: scoring={brief(self.scoring)} asks for more than decision values "
@@ -302,12 +305,12 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
 
         return scored
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: object) -> NDArray[np.float64]:
         """Return the decision values of `best_estimator_` for the rows of X."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Return the labels that `best_estimator_` predicts for the rows of X."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
@@ -317,28 +320,16 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         """The method `predict_proba` of `best_estimator_`, or of the unfitted classifier before `fit`."""
         return vars(self).get("best_estimator_", self._classifier()).predict_proba
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy of `best_estimator_` on X and y, weighted by `sample_weight`."""
         check_is_fitted(self)
         return self.best_estimator_.score(X, y, sample_weight)
 
 
-class _HeldOutScores(ClassifierMixin, BaseEstimator):
-    """A stand-in classifier that presents precomputed decision values of held-out samples to a scorer."""
+class _HeldOutScores(Classifier):
+    """A classifier for a scorer, whose decision values of the held-out samples are given."""
 
-    def __init__(self, scores: Any, classes: np.ndarray, scheme: str, shape: str) -> None:
-        self.scores, self.classes, self.scheme, self.shape = scores, classes, scheme, shape
-        self.classes_ = classes
+    given_: NDArray[np.float64]
 
-    def fit(self, X: Any, y: Any) -> _HeldOutScores:
-        return self
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        if self.classes.size == 2:
-            return self.scores[:, 0]
-        if self.scheme == "ovr" or self.shape == "ovo":
-            return self.scores
-        return one_vs_one_scores(self.scores, self.classes.size)
-
-    def predict(self, X: Any) -> np.ndarray:
-        return answers(self.scores[:, :, None], self.classes, self.scheme)[:, 0]
+    def _scores(self, X: object) -> NDArray[np.float64]:
+        return self.given_

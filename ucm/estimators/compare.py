@@ -221,8 +221,8 @@ class Comparison(Sequence[Compared]):
 
 
 def compare(
-    models: Any, X: Any, y: Any = None, *, cv: Any = 5, scoring: str | Callable[..., float] | None = None,
-    sample_weight: Any = None, subgroup: Any = None, tune: bool = False, n_values: int = 10,
+    models: object, X: object, y: object = None, *, cv: Any = 5, scoring: Scoring = None,
+    sample_weight: object = None, subgroup: object = None, tune: bool = False, n_values: int = 10,
     n_jobs: int | None = None, progress: bool = True, **unknown: Any,
 ) -> Comparison:  # fmt: skip
     """Cross-validate models and estimators on the same folds, and test the differences from the best.
@@ -328,7 +328,7 @@ def compare(
             return name, k, fold(estimators[name], *folds[k])
         except Exception as error:  # any error of an estimator: its row states the reason
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            return name, k, _Fold(failure=reason)
+            return name, k, _Fold({}, {}, failure=reason)
 
     results: dict[str, dict[int, _Fold]] = {name: {} for name in estimators}
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
@@ -470,13 +470,13 @@ def _name_of(estimator: object) -> str:
 class _Fold(NamedTuple):
     """The results of one estimator on one fold, or the reason of a failed fit or score."""
 
+    chosen: dict[str, Any]
+    fractions: dict[str, Any]
     score: float = math.nan
     seconds: float = math.nan
     gap: float | None = None
     features: int | None = None
     samples: int | None = None
-    chosen: dict[str, Any] = {}
-    fractions: dict[str, Any] = {}
     edges: tuple[str, ...] = ()
     failure: str = ""
 
@@ -528,13 +528,13 @@ def _described(fitted: Any, score: float, seconds: float) -> _Fold:
         else:  # the two-class problems have different values of relative parameters
             params = {n: x for n, x in best.declared_model.params().items() if n not in fractions}
     return _Fold(
+        params,
+        fractions,
         score,
         seconds,
         max((proof.relative_gap for proof in proofs), default=None),
         None if w is None else int(np.asarray(w != 0.0).any(axis=0).sum()),
         None if support is None else len(support),
-        params,
-        fractions,
         tuple(_edges(fitted)),
     )
 

@@ -19,9 +19,10 @@ from ucm.compiler.path import solve_in_turn
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import least_error
 from ucm.data.bound_data import bind, known_by
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.moments import Moments, without_each
 from ucm.errors import UCMError
+from ucm.estimators.classifier import Classifier
 from ucm.estimators.moments import at_sizes, is_one_ellipsoid, is_sum_of_ellipsoids, leave_one_out
 from ucm.estimators.multiclass import Pair, Problems, each
 from ucm.estimators.validation import (
@@ -55,7 +56,7 @@ class Search:
     began : when the fit began
     """
 
-    estimator: Any
+    estimator: Classifier
     model: RobustMargin | Objective
     names: list[str]
     values: Vec
@@ -159,7 +160,7 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
         yield S
 
 
-def _by_row(X: Any, W: Scores) -> Scores:
+def _by_row(X: Matrix, W: Scores) -> Scores:
     """Return `(X W)'` as an array with contiguous rows."""
     return W.T @ X.T if isinstance(X, np.ndarray) else np.ascontiguousarray((X @ W).T)
 

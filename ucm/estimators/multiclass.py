@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import _ovr_decision_function
 
 from ucm.data.effective_weights import class_factors
 from ucm.data.linear_map import Vec
@@ -147,19 +148,10 @@ def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> 
 def one_vs_one_scores(scores: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
     """Return the one-against-one votes of each class, (m, classes); summed decision values break ties.
 
-    The sums are squeezed into (-1/2, 1/2), so that no sum outweighs a vote: the rule of scikit-learn's
-    `OneVsOneClassifier`.
+    The sums are squeezed into (-1/3, 1/3), so that no sum outweighs a vote.
 
     Parameters
     ----------
     scores : (m, classes (classes - 1) / 2), positive for the first class of the pair
     """
-    votes = np.zeros((scores.shape[0], classes))
-    sums = np.zeros_like(votes)
-    for column, (i, j) in enumerate(combinations(range(classes), 2)):
-        won = scores[:, column] > 0.0
-        votes[:, i] += won
-        votes[:, j] += ~won
-        sums[:, i] += scores[:, column]
-        sums[:, j] -= scores[:, column]
-    return votes + sums / (3.0 * (np.abs(sums) + 1.0))
+    return _ovr_decision_function(scores <= 0.0, -scores, classes)

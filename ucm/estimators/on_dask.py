@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ucm.data.columns import Features, RowColumns, places_of
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
@@ -43,6 +44,7 @@ def lazy_answers(classifier: Fitted, method: str, X: Any) -> Any:
 
     Raises `DataError` for chunks along columns, or without the columns of the fit; for NaN when they are met.
     """
+    check_is_fitted(classifier)
     dask: Any = import_module("dask")
     da: Any = import_module("dask.array")
     light = light_of(classifier)

@@ -20,7 +20,7 @@ from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.data.gram import check_gram
 from ucm.data.kernels import Kernel, kernel_of
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import one_of, optional
 from ucm.data.source import RowSource, as_double
 from ucm.data.validation import classes_of, read_groups, read_weights, refuse_empty, refuse_unsound
@@ -70,7 +70,7 @@ def data_errors(where: str) -> Iterator[None]:
         ) from error
 
 
-def labels_of(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, NDArray[np.intp]]:
+def labels_of(y: np.ndarray, pos_label: object = None) -> tuple[np.ndarray, NDArray[np.intp]]:
     """Return the class labels in order, `pos_label` last, and the class index of every sample.
 
     Raises
@@ -96,8 +96,8 @@ class Samples:
     weights, groups : of the samples; None where none are given
     """
 
-    X: Any
-    y: Any
+    X: Matrix
+    y: np.ndarray
     classes: np.ndarray
     index: NDArray[np.intp]
     weights: Vec | None
@@ -105,7 +105,7 @@ class Samples:
 
 
 def samples_of(
-    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, subgroup: Any, pos_label: Any,
+    estimator: BaseEstimator, X: Matrix, y: Any, sample_weight: object, subgroup: object, pos_label: object,
     single: bool = False,
 ) -> Samples:  # fmt: skip
     """Validate the arguments of `fit`, and return the `Samples`.
@@ -169,7 +169,7 @@ def normal_in_features(
 
 
 def warn_if_turned(
-    model: RobustMargin | Objective, solution: Solution, X: Any, signs: NDArray[np.int8], prefix: str,
+    model: RobustMargin | Objective, solution: Solution, X: Matrix, signs: NDArray[np.int8], prefix: str,
     read_as: str | None,
 ) -> None:  # fmt: skip
     """Warn if w scores the mean of class -1 above the mean of class +1, as for `Hull(neg) - Hull(pos)`.
@@ -233,7 +233,7 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def folds_of(
-    cv: Any, y: np.ndarray, index: NDArray[np.intp], who: str, weights: Vec | None = None
+    cv: object, y: np.ndarray, index: NDArray[np.intp], who: str, weights: Vec | None = None
 ) -> list[Fold]:
     """Return the validated cross-validation folds as pairs (train, test) of index arrays.
 
@@ -311,7 +311,7 @@ def check_options(classifier: Any) -> None:
         spec.check("Classifier", name, getattr(classifier, name), remedy)
 
 
-def kernel_options(classifier: Any, X: Any, weights: Vec | None) -> tuple[Kernel | None, dict]:
+def kernel_options(classifier: Any, X: object, weights: Vec | None) -> tuple[Kernel | None, dict]:
     """Return the kernel, None if w is explicit, and the kernel options of `compile`.
 
     gamma and approximate features come from all samples of the fit. Without a kernel, or with approximate

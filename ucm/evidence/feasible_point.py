@@ -15,23 +15,21 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import linalg, sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Matrix, Vec, ZeroMap
+from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.steps import line_search
 from ucm.language import cvx as cp
-from ucm.language.contracts import Jacobian, LoweredSet, Projectable, SemiSmooth, UncertaintySet
+from ucm.language.contracts import LoweredSet, Projectable, SemiSmooth, UncertaintySet
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.simplex_projection import ROUNDING
+from ucm.solvers.newton_systems import Formed
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
 INSIDE = 1e-9
@@ -42,7 +40,6 @@ BESIDE = 1e-6
 
 _PROGRAM = 1e-11  # accuracy of Clarabel
 _NEAR = 1e-2  # violation: a larger one is a wrong answer, not an inaccurate one
-_DENSE = 0.1  # density of couplings from which on dense products are faster
 _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of the maps of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
@@ -127,108 +124,56 @@ def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Move
     return at(_PARTS[k]) if k < len(_PARTS) else best
 
 
-class _Couplings:
-    """The row-scaled coupling equations `sum_k B_k q_k + o = 0` of a lowered set, with one B_k per block."""
-
-    def __init__(self, image: LoweredSet, q: Sequence[Vec]) -> None:
-        units = []
-        for c in image.couplings:
-            size = np.abs(c.offset) + sum(B.sizes(q[k]) for k, B in c.terms)
-            units.append(np.maximum(size, 1e-12 * float(size.max(initial=0.0)) or 1.0))
-        self.offset = np.concatenate([c.offset / u for c, u in zip(image.couplings, units, strict=True)])
-        self.B: list[Matrix] = []
-        for k, b in enumerate(image.blocks):
-            rows = []
-            for c, u in zip(image.couplings, units, strict=True):
-                matrix = sparse.csr_array((u.size, b.map.shape[1]))
-                for j, B in c.terms:
-                    if j == k and not isinstance(B, ZeroMap):
-                        matrix = matrix + sparse.csr_array(B.matrix())
-                rows.append(sparse.csr_array(sparse.diags_array(1.0 / u) @ matrix))
-            stacked: Any = sparse.vstack(rows, format="csr")
-            dense = stacked.nnz > _DENSE * math.prod(stacked.shape)
-            self.B.append(stacked.toarray() if dense else stacked)
-
-    def missed(self, p: Sequence[Vec]) -> Vec:
-        return self.offset + sum(B @ v for B, v in zip(self.B, p, strict=True))
-
-    def system(self, J: Sequence[Jacobian], s: Sequence[float]) -> NDArray[np.float64]:
-        """Return the Newton matrix `sum_k s_k B_k J_k B_k'` of the multipliers."""
-        H = np.zeros((self.offset.size, self.offset.size))
-        for B, j, factor in zip(self.B, J, s, strict=True):
-            product = (B * j.d) @ B.T
-            H += factor * (product.toarray() if sparse.issparse(product) else product)
-            if j.U.shape[1]:
-                BU = B @ j.U
-                H += factor * (BU @ j.S @ BU.T)
-        return H
-
-
 def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     """Project q onto a coupled lowered set by semismooth Newton steps; None if the method does not apply."""
-    order = sum(c.offset.size for c in image.couplings)
+    form = MinNorm.of(image, 2.0, 1)
+    domains = [b.domain for b in image.blocks if isinstance(b.domain, SemiSmooth)]
     entries = sum(B.entries for c in image.couplings for _, B in c.terms)
-    blocks: list = list(image.blocks)
-    if not 0 < order <= _ORDER or entries > _ENTRIES:
+    if not 0 < form.coupled <= _ORDER or entries > _ENTRIES or len(domains) < len(q):
         return None
-    if not all(isinstance(b.domain, SemiSmooth) for b in blocks):
-        return None
-    meets = _Couplings(image, q)
-    s = []
-    for b, v in zip(blocks, q, strict=True):
-        largest = np.abs([v, b.domain.center(v.size)]).max(initial=0.0)
-        s.append(float(largest) ** 2 or 1.0)
+    weights = [1.0 / unit for unit in form.units(q)]
+    maps = [form.coupling_map(k, weights) for k in range(len(q))]
+    offset = np.concatenate([c.offset * weight for c, weight in zip(image.couplings, weights, strict=True)])
+    systems = Formed(maps, 1)
+    s = [
+        float(np.abs([v, D.center(v.size)]).max(initial=0.0)) ** 2 or 1.0
+        for D, v in zip(domains, q, strict=True)
+    ]
 
-    def argument(k: int, mu: Vec) -> Vec:
-        return q[k] + s[k] * (meets.B[k].T @ mu)
+    def arguments(mu: Vec) -> list[Vec]:
+        return [v + factor * B.rmatvec(mu) for v, factor, B in zip(q, s, maps, strict=True)]
 
-    def point(mu: Vec) -> list[Vec]:
-        return [b.domain.project(argument(k, mu)) for k, b in enumerate(blocks)]
+    def at(mu: Vec) -> tuple[list[Vec], Vec]:
+        """Return the members p of the domains for the multipliers, and the gradient `B p + o`."""
+        p = [D.project(v) for D, v in zip(domains, arguments(mu), strict=True)]
+        return p, offset + sum(B.matvec(v) for B, v in zip(maps, p, strict=True))
 
     def slope(t: float, ray: tuple[Vec, Vec]) -> float:
         start, d = ray
-        return float(meets.missed(point(start + t * d)) @ d)
+        return float(at(start + t * d)[1] @ d)
 
-    mu = np.zeros(order)
-    p = point(mu)
-    g = meets.missed(p)
+    mu = np.zeros(form.coupled)
+    p, g = at(mu)
     best = float(np.linalg.norm(g)), p
     for _ in range(_STEPS):
         size = float(np.linalg.norm(g))
         if size < best[0]:
             best = size, p
-        if size <= _MET * math.sqrt(order):
+        if size <= _MET * math.sqrt(mu.size):
             break
-        J = [b.domain.jacobian(argument(k, mu)) for k, b in enumerate(blocks)]
-        H = meets.system(J, s)
-        d = -_solution(H, g)
+        J = [D.jacobian(v) for D, v in zip(domains, arguments(mu), strict=True)]
+        d = systems.step(J, s, np.zeros(mu.size), g).d
         if not float(g @ d) < 0.0:
             break
-        full = point(mu + d)
-        after = meets.missed(full)
+        full, after = at(mu + d)
         if float(np.linalg.norm(after)) <= 0.5 * size:
             mu, p, g = mu + d, full, after
             continue
         if size <= _SMALL:  # to rounding
             break
         mu = mu + line_search(slope, (mu, d), float(g @ d)) * d
-        p = point(mu)
-        g = meets.missed(p)
+        p, g = at(mu)
     return best[1]
-
-
-def _solution(H: NDArray[np.float64], g: Vec) -> Vec:
-    """Solve `(H + ridge I) x = g` for a semidefinite H, with the least ridge for which Cholesky succeeds.
-
-    The result is 0 if the factorisation fails for every ridge.
-    """
-    lapack: Any = linalg.lapack
-    unit = float(np.trace(H)) / g.size or 1.0
-    for ridge in (1e-15, 1e-13, 1e-11, 1e-8):
-        _, solution, info = lapack.dposv(H + ridge * unit * np.eye(g.size), g)
-        if info == 0:
-            return solution
-    return np.zeros_like(g)
 
 
 # --- external points ---------------------------------------------------------------------------

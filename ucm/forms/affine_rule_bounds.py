@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm import native
 from ucm.data.linear_map import Vec
-from ucm.language.contracts import Block, BoundDomain
+from ucm.language.contracts import Block, BoundDomain, MassConstraint
 from ucm.language.domains import NormBall
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
@@ -27,20 +26,20 @@ def inner_radius(domain: BoundDomain, dim: int) -> float | None:
     return radius if domain.p >= 2.0 else radius * dim ** (0.5 - 1.0 / domain.p)
 
 
-def rooms(block: Block) -> list[tuple[Any, float, Vec]] | None:
-    """Return (index, mass, caps) of each mass constraint of a capped simplex inside the domain; else None.
+def inner_constraints(block: Block) -> list[MassConstraint] | None:
+    """Return the mass constraints of a capped simplex inside the domain; None for other domains.
 
     A capped simplex is itself. In a simplex with a symmetric ball the cap is the largest cap whose vertices
     lie in the ball: h is the same function of every entry, so that one vertex is enough.
     """
     domain = block.domain
-    if domain.groups is not None:
-        return [(g.entries, g.mass, np.full(g.size, g.most)) for g in domain.groups]
-    if not isinstance(domain, SimplexSublevelSet) or domain.samples.weights is not None:
+    if domain.groups is not None or not isinstance(domain, SimplexSublevelSet):
+        return domain.groups
+    if domain.samples.weights is not None:
         return None
     samples, cap = domain.samples, _inner_cap(domain)
     parts = zip(samples.groups, samples.sizes, strict=True)
-    return [(index, mass, np.full(n, max(min(cap, mass), mass / n))) for (index, mass), n in parts]
+    return [MassConstraint(index, n, mass, max(cap, mass / n)) for (index, mass), n in parts]
 
 
 def _inner_cap(domain: SimplexSublevelSet) -> float:
@@ -67,8 +66,8 @@ def stays_inside(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
     The proof holds up to rounding, for finite q and V:
 
     * V = 0: q is inside;
-    * the capped simplex of `rooms`: `|V_i| <= min(q_i, cap - q_i)`, and over every mass constraint q sums to
-      the mass and V to 0;
+    * the capped simplex of `inner_constraints`: `|V_i| <= min(q_i, cap - q_i)`, and over every mass
+      constraint q sums to the mass and V to 0;
     * norm balls: `||q - middle|| + max ||V u|| <= radius`.
     """
     domain, d = block.domain, block.map.shape[1]
@@ -81,10 +80,11 @@ def stays_inside(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
         middle = domain.center(d)
         reach = float(np.linalg.norm(q - middle)) + math.sqrt(float(np.linalg.eigvalsh(V.T @ V)[-1]))
         return reach <= radius * (1.0 + _ROUNDING)
-    parts = rooms(block)
-    if parts is None:
+    constraints = inner_constraints(block)
+    if constraints is None:
         return False
-    for index, mass, caps in parts:
+    for g in constraints:
+        index, mass, caps = g.entries, g.mass, np.broadcast_to(g.most, g.size)
         size = np.linalg.norm(V[index], axis=1)
         if (size > np.minimum(q[index], caps - q[index]) + _ROUNDING * caps).any():
             return False

@@ -206,8 +206,20 @@ class MinNorm:
         """Return the linear map `[A_k; weights_j B_jk]` of one block: features above, couplings below."""
         if not self.couplings:
             return self.blocks[block].map
-        rows: list[tuple[float, int, LinearMap | None]] = [(1.0, self.n, self.blocks[block].map)]
+        return VStack(
+            [(1.0, self.n, self.blocks[block].map), *self._coupling_rows(block, weights)],
+            self.blocks[block].map.shape[1],
+        )
+
+    def coupling_map(self, block: int, weights: Sequence[float]) -> LinearMap:
+        """Return the linear map `[weights_j B_jk]` of one block."""
+        return VStack(self._coupling_rows(block, weights), self.blocks[block].map.shape[1])
+
+    def _coupling_rows(
+        self, block: int, weights: Sequence[float]
+    ) -> list[tuple[float, int, LinearMap | None]]:
+        rows: list[tuple[float, int, LinearMap | None]] = []
         for c, weight in zip(self.couplings, weights, strict=True):
             maps = [B for k, B in c.terms if k == block]
             rows.append((weight, c.offset.size, maps[0] if maps else None))
-        return VStack(rows, self.blocks[block].map.shape[1])
+        return rows

@@ -7,7 +7,8 @@ mass freely, which is the whole subdifferential (Barbero, Takeda and Lopez 2015,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +17,9 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from ucm import native
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.forms.monitor import Monitor
-from ucm.language.contracts import Block
+from ucm.language.contracts import MassConstraint
 
 _TIED = 1e-10  # of the largest score: closer than this is the same
 _WHOLE = 1e-10  # of a mass
@@ -68,7 +69,8 @@ class SumOfHulls:
     caps : (N,) the bounds of the weights
     bounds : (G + 1,) the first sample of each group
     masses : (G,) the sums of the weights
-    owner : for every group its block, its entries in the block, and the merged sample of each entry
+    owner : for every group its block, its entries in the block, and for each entry the merged sample and the
+        part of the weight of this sample
     shapes : the lengths of the blocks
     """
 
@@ -77,42 +79,54 @@ class SumOfHulls:
     caps: Vec
     bounds: NDArray[np.int64]
     masses: Vec
-    owner: tuple[tuple[int, Any, NDArray[np.intp]], ...]
+    owner: tuple[tuple[int, Any, NDArray[np.intp], Vec], ...]
     shapes: tuple[int, ...]
 
     @classmethod
-    def of(cls, center: Vec, blocks: tuple[Block, ...]) -> SumOfHulls | None:
-        """Return the sum of the hulls of lowered blocks; None without blocks, or for other blocks."""
-        parts: list[tuple[NDArray[np.float64], Vec, float]] = []
-        owner: list[tuple[int, Any, NDArray[np.intp]]] = []
+    def of(
+        cls, center: Vec, blocks: Iterable[tuple[Matrix, Sequence[MassConstraint] | None]]
+    ) -> SumOfHulls | None:
+        """Return the sum of the hulls of blocks, given by their samples (d, r) and mass constraints.
+
+        None without constraints, or if a block has None.
+        """
+        points, caps, masses, owner, shapes = [], [], [], [], []
         first = 0
-        for k, block in enumerate(blocks):
-            groups = block.groups
-            if groups is None:
+        for k, (rows, constraints) in enumerate(blocks):
+            if constraints is None:
                 return None
-            matrix: Any = block.map.matrix().T
-            rows = np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix) + 0.0
-            for g in groups:
-                distinct, inverse, count = _merged(rows[g.entries])
-                parts.append((distinct, count * g.most, g.mass))
-                owner.append((k, g.entries, inverse + first))
-                first += count.size
-        if not parts:
+            rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows) + 0.0
+            shapes.append(rows.shape[0])
+            for g in constraints:
+                distinct, merged = _merged(rows[g.entries])
+                most = np.broadcast_to(g.most, g.size)
+                cap = np.bincount(merged, most)
+                points.append(distinct)
+                caps.append(np.minimum(cap, g.mass))
+                masses.append(g.mass)
+                owner.append((k, g.entries, merged + first, most / cap[merged]))
+                first += cap.size
+        if not points:
             return None
-        sizes = [p.shape[0] for p, _, _ in parts]
+        sizes = [cap.size for cap in caps]
         return cls(
             center,
-            np.ascontiguousarray(np.concatenate([p for p, _, _ in parts])),
-            np.minimum(np.concatenate([c for _, c, _ in parts]), np.repeat([m for _, _, m in parts], sizes)),
+            np.ascontiguousarray(np.concatenate(points)),
+            np.concatenate(caps),
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            np.array([m for _, _, m in parts]),
+            np.array(masses),
             tuple(owner),
-            tuple(b.map.shape[1] for b in blocks),
+            tuple(shapes),
         )
 
     @property
     def n(self) -> int:
         return self.center.size
+
+    @functools.cached_property
+    def group(self) -> NDArray[np.int64]:
+        """The group of each sample, (N,)."""
+        return np.repeat(np.arange(self.masses.size), np.diff(self.bounds))
 
     def directions(self) -> NDArray[np.float64]:
         """Return rows that span the differences of the points of U.
@@ -185,12 +199,11 @@ class SumOfHulls:
             parts.append(points[1:] - points[0])
         return np.concatenate(parts)
 
-    def blocks(self, q: Vec) -> list[Vec]:
-        """Return the weights by block; the weight of a merged sample is divided equally."""
-        weights = [np.zeros(size) for size in self.shapes]
-        for k, index, merged in self.owner:
-            count = np.bincount(merged, minlength=q.size)
-            weights[k][index] = q[merged] / count[merged]
+    def blocks(self, q: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return the weights (N,), or their slopes (N, r), by block; merged samples share theirs by caps."""
+        weights = [np.zeros((size, *q.shape[1:])) for size in self.shapes]
+        for k, index, merged, part in self.owner:
+            weights[k][index] = (q[merged].T * part).T
         return weights
 
     def line_minimum(self, scores: Vec, w: Vec, d: Vec, first: float) -> float:
@@ -262,17 +275,13 @@ def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: 
     return low[0] if low[1] <= high[1] and low[0] > 0.0 else high[0]
 
 
-def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp], Vec]:
-    """Return the distinct rows by first occurrence, the index of each row among these, and multiplicities."""
+def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return the distinct rows by first occurrence, and the index of each row among these."""
     rows = np.ascontiguousarray(rows)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    if first.size == rows.shape[0]:
-        return rows, np.arange(rows.shape[0]), np.ones(rows.shape[0])
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    return rows[first[order]], rank[inverse.ravel()], count[order].astype(float)
+    return rows[first[order]], np.argsort(order)[inverse.ravel()]
 
 
 def min_norm_point(

@@ -50,7 +50,9 @@ class UnitNorm:
     @classmethod
     def of(cls, image: MinNorm, norm: float) -> UnitNorm:
         """Return the problem over the unit sphere of a lowered set that contains 0."""
-        hulls = None if image.couplings else SumOfHulls.of(image.center, image.blocks)
+        hulls = None
+        if not image.couplings and all(b.groups is not None for b in image.blocks):
+            hulls = SumOfHulls.of(image.center, [(b.map.matrix().T, b.groups) for b in image.blocks])
         if hulls is None:
             basis = _span(*_directions(image))
         else:

@@ -43,8 +43,8 @@ class SetAnimation(Display):
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, plane: Any = None, n_frames: int = 4, panels: str = "both",
-        rtol: float = 4e-3, ax: Any = None, **options: Any,
+        cls, model: object, X: object, y: object, *, plane: object = None, n_frames: int = 4,
+        panels: str = "both", rtol: float = 4e-3, ax: object = None, **options: Any,
     ) -> SetAnimation:  # fmt: skip
         """Solve a model for every value of a parameter, and draw `n_frames` of the pictures side by side.
 
@@ -91,7 +91,7 @@ class SetAnimation(Display):
         """Return the title of the k-th picture: the parameter and its value, as `$\\nu = 0.3$`."""
         return f"${LATEX.symbol(self.name)} = {self.values[k]:.3g}$"
 
-    def plot(self, ax: Any = None, *, n_frames: int = 4, panels: str = "both") -> SetAnimation:
+    def plot(self, ax: object = None, *, n_frames: int = 4, panels: str = "both") -> SetAnimation:
         """Draw `n_frames` of the pictures side by side, with one row for each panel.
 
         Parameters

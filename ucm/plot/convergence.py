@@ -15,6 +15,9 @@ from ucm.data.options import one_of
 from ucm.errors import ParameterError, brief
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
+from ucm.language.contracts import UncertaintySet
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
 from ucm.plot.style import LINES, Display, palette
 
 _WORK = {
@@ -62,7 +65,7 @@ class ConvergenceDisplay(Display):
     @classmethod
     def from_solution(
         cls, solution: Solution | Mapping[str, Solution], *, x: str = "passes", y: str = "gap",
-        tol: float | None = None, ax: Any = None,
+        tol: float | None = None, ax: object = None,
     ) -> ConvergenceDisplay:  # fmt: skip
         """Plot the convergence records (`history`) of one solution, or of several named solutions.
 
@@ -123,9 +126,9 @@ class ConvergenceDisplay(Display):
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *,
+        cls, model: UncertaintySet | RobustMargin | Objective, X: object, y: object, *,
         solvers: Mapping[str, str | Solver] | Sequence[str | Solver],
-        tol: float = 1e-6, x: str = "passes", ax: Any = None, **options: Any,
+        tol: float = 1e-6, x: str = "passes", ax: object = None, **options: Any,
     ) -> ConvergenceDisplay:  # fmt: skip
         """Solve a model by each of several solvers, and plot their gaps against the work.
 
@@ -152,7 +155,7 @@ class ConvergenceDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, x: str = "passes", y: str = "gap", ax: Any = None
+        cls, estimator: Any, *, x: str = "passes", y: str = "gap", ax: object = None
     ) -> ConvergenceDisplay:
         """Plot the convergence of a fitted `ucm.Classifier`, with one curve for each two-class problem."""
         solution = getattr(estimator, "solution_", None)
@@ -165,7 +168,7 @@ class ConvergenceDisplay(Display):
             solutions = {f"problem {k + 1}": s for k, s in enumerate(solution)}
         return cls.from_solution(solutions, x=x, y=y, tol=estimator.tol if y == "gap" else None, ax=ax)
 
-    def plot(self, ax: Any = None) -> ConvergenceDisplay:
+    def plot(self, ax: object = None) -> ConvergenceDisplay:
         """Draw the curves into the given axes, or into a new figure."""
         work = np.concatenate([w for w, _ in self.runs.values()])
         numbers = np.concatenate([g for _, g in self.runs.values()])

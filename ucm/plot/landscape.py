@@ -13,6 +13,7 @@ from scipy.signal import find_peaks
 from ucm.compiler.compile import plan_of
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
+from ucm.forms.solver import Solver
 from ucm.plot.outline import Projection, outline
 from ucm.plot.problem import Problem, SampleOptions, problem_of, problem_of_estimator
 from ucm.plot.style import Display, diamond, palette
@@ -54,8 +55,8 @@ class LandscapeDisplay(Display):
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, n_starts: int = 12,
-        solver: Any = "linearize", ax: Any = None, **options: Unpack[SampleOptions],
+        cls, model: object, X: object, y: object, *, solution: Solution | None = None, n_starts: int = 12,
+        solver: str | Solver = "linearize", ax: object = None, **options: Unpack[SampleOptions],
     ) -> LandscapeDisplay:  # fmt: skip
         """Plot `f` for a model over two features, with descents from `n_starts` directions if 0 lies in U.
 
@@ -87,7 +88,8 @@ class LandscapeDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, n_starts: int = 12, solver: Any = "linearize", ax: Any = None
+        cls, estimator: Any, X: object, y: object, *, n_starts: int = 12,
+        solver: str | Solver = "linearize", ax: object = None,
     ) -> LandscapeDisplay:  # fmt: skip
         """Plot `f` for the model of a fitted `ucm.Classifier` and its training samples X and y.
 
@@ -97,7 +99,7 @@ class LandscapeDisplay(Display):
         return cls._of_problem(problem, n_starts, solver).plot(ax)
 
     @classmethod
-    def _of_problem(cls, problem: Problem, n_starts: int, solver: Any) -> LandscapeDisplay:
+    def _of_problem(cls, problem: Problem, n_starts: int, solver: str | Solver) -> LandscapeDisplay:
         model, data, solution = problem.model, problem.data, problem.solution
         n = model.set.dimension(data.n)
         if n != 2:
@@ -154,7 +156,7 @@ class LandscapeDisplay(Display):
         distances = np.abs(np.angle(np.exp(1j * (ends[:, None] - self.minima[:, 0][None]))))
         return np.argmin(distances, axis=1) if len(ends) else np.zeros(0, dtype=np.intp)
 
-    def plot(self, ax: Any = None) -> LandscapeDisplay:
+    def plot(self, ax: object = None) -> LandscapeDisplay:
         """Draw f over the angle of w, with the descents, the local minima and the proven lower bound."""
         low, height = float(self.heights.min()), float(np.ptp(self.heights))
         with self._axes(ax, 1, 1, (8.0, 5.0)) as (a,):

@@ -63,8 +63,8 @@ class PathDisplay(Display):
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, X_test: Any = None, y_test: Any = None, names: Any = None,
-        panels: Sequence[str] = _PANELS, ax: Any = None, **options: Any,
+        cls, model: object, X: object, y: object, *, X_test: object = None, y_test: object = None,
+        names: Sequence[str] | None = None, panels: Sequence[str] = _PANELS, ax: object = None, **options: Any,
     ) -> PathDisplay:  # fmt: skip
         """Solve a model for every value of a parameter, and plot the solutions over the values.
 
@@ -97,8 +97,8 @@ class PathDisplay(Display):
 
     @classmethod
     def from_path(
-        cls, path: Path, *, X_test: Any = None, y_test: Any = None, pos_label: Any = None, names: Any = None,
-        panels: Sequence[str] = _PANELS, ax: Any = None,
+        cls, path: Path, *, X_test: object = None, y_test: object = None, pos_label: object = None,
+        names: Sequence[str] | None = None, panels: Sequence[str] = _PANELS, ax: object = None,
     ) -> PathDisplay:  # fmt: skip
         """Plot the solutions of a path that `ucm.path` returned over the parameter values.
 
@@ -162,7 +162,7 @@ class PathDisplay(Display):
             feature_names=columns or [f"$w_{{{j + 1}}}$" for j in range(w.shape[1])],
         ).plot(ax, panels=panels)
 
-    def plot(self, ax: Any = None, *, panels: Sequence[str] = _PANELS) -> PathDisplay:
+    def plot(self, ax: object = None, *, panels: Sequence[str] = _PANELS) -> PathDisplay:
         """Draw the chosen panels for which the model has values.
 
         `ax` and `panels` are as in `from_path`.
@@ -298,7 +298,7 @@ def _spaced(heights: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
 
 
 # --- values ----------------------------------------------------------------------------------------
-def path_over(model: Any, X: Any, y: Any, count: int, options: dict, who: str) -> Path:
+def path_over(model: object, X: object, y: object, count: int, options: dict, who: str) -> Path:
     """Return the `ucm.path` over the parameter values in `options`, or else over `count` default values.
 
     Raises

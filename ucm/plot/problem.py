@@ -43,7 +43,7 @@ class Plane:
         return float(np.hypot(*(self.P @ w))) >= (1.0 - 1e-6) * float(np.linalg.norm(w))
 
 
-def feature_names(X: Any, names: Any = None) -> list[str] | None:
+def feature_names(X: object, names: Any = None) -> list[str] | None:
     """Return the given names, or the column names of a data frame; None unless all names are strings."""
     columns = getattr(X, "columns", None) if names is None else names
     if columns is None or not all(isinstance(c, str) for c in columns):
@@ -51,7 +51,7 @@ def feature_names(X: Any, names: Any = None) -> list[str] | None:
     return [str(c) for c in columns]
 
 
-def plane_of(plane: Any, data: Data, w: Vec | None, names: list[str] | None, who: str) -> Plane:
+def plane_of(plane: object, data: Data, w: Vec | None, names: list[str] | None, who: str) -> Plane:
     """Return the `Plane` for the argument `plane` of a display.
 
     Parameters
@@ -146,10 +146,10 @@ MAX_SAMPLES = 4000
 class SampleOptions(TypedDict, total=False):
     """The keyword options of `ucm.compile` that describe the samples."""
 
-    class_weight: Any
-    sample_weight: Any
-    subgroup: Any
-    pos_label: Any
+    class_weight: object
+    sample_weight: object
+    subgroup: object
+    pos_label: object
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,9 @@ class Problem:
     names: list[str] | None
 
 
-def problem_of(model: Any, X: Any, y: Any, solution: Solution | None, who: str, **options: Any) -> Problem:
+def problem_of(
+    model: object, X: object, y: object, solution: Solution | None, who: str, **options: Any
+) -> Problem:
     """Return the `Problem` of a model and its samples; solve the model if no solution is given.
 
     Raises
@@ -214,7 +216,7 @@ def problem_of(model: Any, X: Any, y: Any, solution: Solution | None, who: str, 
     return Problem(declared, data, solution, feature_names(X))
 
 
-def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
+def problem_of_estimator(estimator: Any, X: object, y: object, who: str) -> Problem:
     """Return the `Problem` of a fitted two-class `ucm.Classifier` and its training samples.
 
     Parameters
@@ -250,7 +252,7 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     )  # fmt: skip
 
 
-def _classifier_of(estimator: Any, X: Any) -> tuple[Any, Any]:
+def _classifier_of(estimator: Any, X: object) -> tuple[Any, Any]:
     """Return the classifier inside a pipeline or a search, and X as transformed by the pipeline."""
     if len(getattr(estimator, "steps", ())) > 1:
         return _classifier_of(estimator[-1], estimator[:-1].transform(X))

@@ -87,8 +87,8 @@ class SetDisplay(Display):
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, plane: Any = None,
-        panels: str = "both", rtol: float = 2e-3, ax: Any = None, **options: Unpack[SampleOptions],
+        cls, model: object, X: object, y: object, *, solution: Solution | None = None, plane: object = None,
+        panels: str = "both", rtol: float = 2e-3, ax: object = None, **options: Unpack[SampleOptions],
     ) -> SetDisplay:  # fmt: skip
         """Plot the sets of a model over its samples; solve the model if no solution is given.
 
@@ -126,8 +126,8 @@ class SetDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, plane: Any = None, panels: str = "both", rtol: float = 2e-3,
-        ax: Any = None,
+        cls, estimator: Any, X: object, y: object, *, plane: object = None, panels: str = "both", rtol: float = 2e-3,
+        ax: object = None,
     ) -> SetDisplay:  # fmt: skip
         """Plot the sets for a fitted `ucm.Classifier` and its training samples X and y.
 
@@ -137,7 +137,7 @@ class SetDisplay(Display):
         return cls._of_problem(problem, plane, rtol).plot(ax, panels=panels)
 
     @classmethod
-    def _of_problem(cls, problem: Problem, plane: Any, rtol: float) -> SetDisplay:
+    def _of_problem(cls, problem: Problem, plane: object, rtol: float) -> SetDisplay:
         """Return the display of a solved problem, without drawing."""
         data, solution, U = problem.data, problem.solution, problem.model.set
         w = np.asarray(solution.w, dtype=np.float64)
@@ -192,7 +192,7 @@ class SetDisplay(Display):
         """True if 0 lies in U."""
         return self.solution.certificate.residual is not None or not np.any(self.normal)
 
-    def plot(self, ax: Any = None, *, panels: str = "both") -> SetDisplay:
+    def plot(self, ax: object = None, *, panels: str = "both") -> SetDisplay:
         """Draw the panels into the given axes, or into a new figure.
 
         Parameters

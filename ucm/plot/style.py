@@ -201,7 +201,7 @@ class Display:
 
     @contextmanager
     def _axes(
-        self, ax: Any, rows: int, columns: int, size: tuple[float, float]
+        self, ax: object, rows: int, columns: int, size: tuple[float, float]
     ) -> Iterator[NDArray[np.object_]]:
         """Set and yield the axes of a plot: the given axes, or a new grid of `rows` by `columns`.
 

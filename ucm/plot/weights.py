@@ -43,7 +43,7 @@ class WeightsDisplay(Display):
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, ax: Any = None,
+        cls, model: object, X: object, y: object, *, solution: Solution | None = None, ax: object = None,
         **options: Unpack[SampleOptions],
     ) -> WeightsDisplay:  # fmt: skip
         """Plot the worst-case sample weights of one or several models; solve if no solution is given.
@@ -81,7 +81,7 @@ class WeightsDisplay(Display):
         ).plot(ax)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> WeightsDisplay:
+    def from_estimator(cls, estimator: Any, X: object, y: object, *, ax: object = None) -> WeightsDisplay:
         """Plot the worst-case weights for a fitted `ucm.Classifier` and its training samples X and y.
 
         The classifier may be the last step of a pipeline, or the best estimator of a search.
@@ -105,7 +105,7 @@ class WeightsDisplay(Display):
                 support[name][sign] = int(np.count_nonzero(members > 1e-6 * q.max()))
         return cls(weights, support)
 
-    def plot(self, ax: Any = None) -> WeightsDisplay:
+    def plot(self, ax: object = None) -> WeightsDisplay:
         """Draw the sorted weights, one axes for each model.
 
         `ax` is as in `from_model`.

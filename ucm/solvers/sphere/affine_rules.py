@@ -13,9 +13,8 @@ is taken.
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ucm.data.linear_map import Vec
-from ucm.forms.affine_rule_bounds import inner_radius, rooms
+from ucm.forms.affine_rule_bounds import inner_constraints, inner_radius
 from ucm.forms.answer import LowerBoundProof
+from ucm.forms.faces import SumOfHulls
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule
@@ -47,82 +47,103 @@ _BALANCED = 0.7  # largest fraction of the slack of a weight used to make x0 = 0
 
 @dataclass(frozen=True)
 class AffineRule:
-    """Affine rule `q0 + V u` for the weights of `Hulls`, with the lower bound proved by the rule."""
+    """Affine rule `q0 + V u` for the weights of a sum of hulls, with the lower bound proved by the rule."""
 
     q: Vec
     V: Mat
     bound: float
 
 
-@dataclass
-class Hulls:
-    """Sum of reduced hulls plus a fixed ellipsoid, in units of the largest absolute entry of its data.
+@dataclass(frozen=True)
+class Relaxation:
+    """A set as a sum of reduced hulls and balls, each ball with the rule of its own ellipsoid.
 
-    `center + sum_i q_i z_i` with `0 <= q <= caps` and the sum `masses[g]` in group g; `fixed` is the matrix M
-    of the other blocks.
+    A ball of parameters is `c + F u` for `||u||_2 <= radius`.
 
     Attributes
     ----------
-    center : (r,)
-    points : (N, r)
-    caps : (N,)
-    bounds : (G + 1,) where the groups begin
-    masses : (G,)
-    fixed : (r, r)
+    form : the form, without couplings
+    hulls : the hulls and the center of the balls, in units of their largest entry; None without hulls
+    fixed : (r, r) the matrix M of the balls, in the same unit
+    V : the rule of every block, 0 over hulls
     """
 
-    center: Vec
-    points: Mat
-    caps: Vec
-    bounds: NDArray[np.int64]
-    masses: Vec
+    form: UnitNorm
+    hulls: SumOfHulls | None
     fixed: Mat
+    V: list[Mat]
 
-    @functools.cached_property
-    def group(self) -> NDArray[np.intp]:
-        """Group index of each point, (N,)."""
-        return np.repeat(np.arange(self.masses.size), np.diff(self.bounds))
+    @classmethod
+    def of(cls, form: UnitNorm) -> Relaxation:
+        """Return the decomposition of a form without its couplings."""
+        r, image = form.rank, form.image
+        center, centers = form.lower(image.center), image.centers()
+        fixed, V, parts = np.zeros((r, r)), [], []
+        for k, block in enumerate(image.blocks):
+            F, constraints = form.block_matrix(k), inner_constraints(block)
+            slopes = np.zeros_like(F)
+            if constraints is None:
+                center = center + F.T @ centers[k]
+                slopes = polar_rule(F, _INSIDE * (inner_radius(block.domain, F.shape[0]) or 0.0))
+                fixed = fixed + F.T @ slopes
+            V.append(slopes)
+            parts.append((F, constraints or ()))
+        hulls = SumOfHulls.of(center, parts)
+        if hulls is not None:
+            scale = float(max(np.abs(A).max(initial=0.0) for A in (hulls.points, center, fixed))) or 1.0
+            hulls = replace(hulls, center=center / scale, points=hulls.points / scale)
+            fixed = fixed / scale
+        return cls(form, hulls, fixed, V)
 
-    @functools.cached_property
-    def member(self) -> Mat:
-        """Indicator matrix of the groups, (N, G)."""
-        return np.equal.outer(self.group, np.arange(self.masses.size)).astype(float)
+    def completed(self, rule: AffineRule | None) -> LowerBoundProof:
+        """Return the proof by the rule of the hulls, if given, and those of the balls, by block."""
+        q, V = self.form.image.centers(), [S.copy() for S in self.V]
+        if rule is not None and self.hulls is not None:
+            weights, slopes = self.hulls.blocks(rule.q), self.hulls.blocks(rule.V)
+            for k in {k for k, *_ in self.hulls.owner}:
+                q[k], V[k] = weights[k], slopes[k]
+        return LowerBoundProof("rule", [q], slopes=V)
 
-    def sums(self, rows: Mat) -> Mat:
-        """Return the sums of the rows of a matrix, or entries of a vector, by group."""
-        return np.add.reduceat(rows, self.bounds[:-1])
 
-    def rule(self, q: Vec, V: Mat) -> AffineRule:
-        """Return a feasible rule near (q, V) with its bound, with q moved to bring x0 near 0."""
-        slack = q * (self.caps - q)
-        total = self.sums(slack)
-        if not (total > 0.0).all():
-            return AffineRule(q, 0.0 * V, -math.inf)
-        portion = slack / total[self.group]
-        q = q + portion * (self.masses - self.sums(q))[self.group]
-        slack = np.minimum(q, self.caps - q)
-        if not (slack > 0.0).all():
-            return AffineRule(q, 0.0 * V, -math.inf)
-        rows = np.hstack([self.points, self.member])
-        weights = slack * slack
-        target = np.concatenate([-self._offset(q), np.zeros(self.masses.size)])
-        y = np.linalg.lstsq((rows * weights[:, None]).T @ rows, target, rcond=1e-13)[0]
-        d = weights * (rows @ y)
-        far = float((np.abs(d) / slack).max())
-        if far > 0.0:
-            q = q + min(1.0, _BALANCED / far) * d
-        slack = np.minimum(q, self.caps - q)
-        portion = slack / self.sums(slack)[self.group]
-        for _ in range(_TRIMMED):  # each row within its slack, then the sums
-            V = V * np.minimum(1.0, slack / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None]
-            V = V - portion[:, None] * self.sums(V)[self.group]
-        over = float((np.linalg.norm(V, axis=1) / slack).max())
-        V = V * min(1.0, _INSIDE / max(over, 1e-300))
-        M = self.points.T @ V + self.fixed
-        return AffineRule(q, V, nearest_on_ellipsoid(M @ M.T, self._offset(q))[0])
+def _sums(hulls: SumOfHulls, rows: Mat) -> Mat:
+    """Return the sums of the rows of a matrix, or entries of a vector, by group."""
+    return np.add.reduceat(rows, hulls.bounds[:-1])
 
-    def _offset(self, q: Vec) -> Vec:
-        return self.center + self.points.T @ q
+
+def _members(hulls: SumOfHulls) -> Mat:
+    """Return the indicator matrix of the groups, (N, G)."""
+    return np.equal.outer(hulls.group, np.arange(hulls.masses.size)).astype(float)
+
+
+def feasible_rule(hulls: SumOfHulls, fixed: Mat, q: Vec, V: Mat) -> AffineRule:
+    """Return a feasible rule near (q, V) with its bound, with q moved to bring x0 near 0."""
+    caps, group = hulls.caps, hulls.group
+    slack = q * (caps - q)
+    total = _sums(hulls, slack)
+    if not (total > 0.0).all():
+        return AffineRule(q, 0.0 * V, -math.inf)
+    portion = slack / total[group]
+    q = q + portion * (hulls.masses - _sums(hulls, q))[group]
+    slack = np.minimum(q, caps - q)
+    if not (slack > 0.0).all():
+        return AffineRule(q, 0.0 * V, -math.inf)
+    rows = np.hstack([hulls.points, _members(hulls)])
+    weights = slack * slack
+    target = np.concatenate([-hulls.center - hulls.points.T @ q, np.zeros(hulls.masses.size)])
+    y = np.linalg.lstsq((rows * weights[:, None]).T @ rows, target, rcond=1e-13)[0]
+    d = weights * (rows @ y)
+    far = float((np.abs(d) / slack).max())
+    if far > 0.0:
+        q = q + min(1.0, _BALANCED / far) * d
+    slack = np.minimum(q, caps - q)
+    portion = slack / _sums(hulls, slack)[group]
+    for _ in range(_TRIMMED):  # each row within its slack, then the sums
+        V = V * np.minimum(1.0, slack / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None]
+        V = V - portion[:, None] * _sums(hulls, V)[group]
+    over = float((np.linalg.norm(V, axis=1) / slack).max())
+    V = V * min(1.0, _INSIDE / max(over, 1e-300))
+    M = hulls.points.T @ V + fixed
+    return AffineRule(q, V, nearest_on_ellipsoid(M @ M.T, hulls.center + hulls.points.T @ q)[0])
 
 
 def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
@@ -139,103 +160,42 @@ def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
     return p * caps, curve, mu * float((x * p + np.log(p * complement)).sum())
 
 
-@dataclass
-class PointsAndBalls:
-    """Decomposition of a form into points of hulls and balls, with the map back to its blocks.
+def lower_bound_rule(form: UnitNorm, monitor: Monitor, best: bool = False) -> LowerBoundProof | str:
+    """Return a lower-bound proof by an affine rule over the hulls and balls, or the reason for none.
 
-    A ball of parameters, `c + F u` for `||u||_2 <= radius`, has the rule of its own ellipsoid.
-
-    Attributes
+    Parameters
     ----------
-    hulls : None where no block is the weights of a hull
-    owner : of every group of the hulls its block, its entries there, and the rows of these
-    q, V : the rule of every block, 0 over hulls
+    best : whether the rule over hulls is also that of the semidefinite program; else `majorised` alone
     """
-
-    hulls: Hulls | None
-    owner: list[tuple[int, NDArray[np.intp], NDArray[np.intp]]]
-    q: list[Vec]
-    V: list[Mat]
-
-    @classmethod
-    def of(cls, form: UnitNorm) -> PointsAndBalls:
-        """Return the decomposition of a form without its couplings."""
-        r, image = form.rank, form.image
-        center, centers = form.lower(image.center), image.centers()
-        owner, points, caps, totals = [], [np.zeros((0, r))], [], []
-        size, fixed, slopes = 0, np.zeros((r, r)), []
-        for k, block in enumerate(image.blocks):
-            F, parts = form.block_matrix(k), rooms(block)
-            V = np.zeros_like(F)
-            if parts is None:
-                center = center + F.T @ centers[k]
-                V = polar_rule(F, _INSIDE * (inner_radius(block.domain, F.shape[0]) or 0.0))
-                fixed = fixed + F.T @ V
-            slopes.append(V)
-            for index, mass, most in parts or ():
-                at = np.arange(F.shape[0])[index]
-                owner.append((k, at, size + np.arange(at.size)))
-                points.append(F[at])
-                caps.append(most)
-                totals.append(mass)
-                size += at.size
-        hulls = None
-        if totals:
-            rows = np.concatenate(points)
-            scale = float(max(np.abs(A).max(initial=0.0) for A in (rows, center, fixed))) or 1.0
-            starts = np.cumsum([len(p) for p in points]).astype(np.int64)
-            hulls = Hulls(
-                center / scale, rows / scale, np.concatenate(caps), starts, np.array(totals), fixed / scale
-            )
-        return cls(hulls, owner, centers, slopes)
-
-    def completed(self, rule: AffineRule | None) -> LowerBoundProof:
-        """Return the proof by the rule of the hulls, if given, and those of the balls, by block."""
-        q, V = [v.copy() for v in self.q], [S.copy() for S in self.V]
-        if rule is not None:
-            for k, at, rows in self.owner:
-                q[k][at], V[k][at] = rule.q[rows], rule.V[rows]
-        return LowerBoundProof("rule", [q], slopes=V)
-
-
-def refused(form: UnitNorm, monitor: Monitor, most: float) -> str:
-    """Return the reason to compute no rule, or "".
-
-    `most` is the largest number of multiplications for one set of moments.
-    """
+    entries = sum(b.map.shape[1] for b in form.image.blocks)
     if form.image.couplings:
         return "the operands of an intersection are coupled"
-    entries = sum(b.map.shape[1] for b in form.image.blocks)
-    if float(entries + form.rank) * form.rank**2 > most:
+    if float(entries + form.rank) * form.rank**2 > (_LONG if best else _QUICK):
         return f"{entries} weights in {form.rank} dimensions take too long"
-    return "the time was over" if monitor.timed_out else ""
+    if monitor.timed_out:
+        return "the time was over"
+    parts = Relaxation.of(form)
+    if parts.hulls is None:
+        return parts.completed(None)
+    rule = majorised(parts.hulls, parts.fixed, monitor)
+    if best:
+        rules = (rule, best_rule(parts.hulls, parts.fixed, rule, monitor))
+        rule = max(filter(None, rules), key=lambda rule: rule.bound, default=None)
+    return parts.completed(rule)
 
 
-def quick_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
-    """Return a lower-bound proof by an approximately best affine rule, or the reason for none.
-
-    It takes some twenty passes over the moments.
+def majorised(hulls: SumOfHulls, fixed: Mat, monitor: Monitor) -> AffineRule | None:
+    """Return an approximately best rule over hulls, by some twenty passes over the moments.
 
     For fixed moments of the second order the best q0 is that of a smooth problem in (E[u], the multipliers
     of the masses), for which a few Newton steps are taken. With its weights k_i on `|W z_i - tau|` the
     moments that bound the dual value best are `W = K^-1 / tr K^-1`, `K = sum k_i (z_i - mean) (z_i - mean)'`:
     a majorant, so that the dual value falls. The smoothing shrinks until the rule gains no more.
-    """
-    why = refused(form, monitor, _QUICK)
-    if why:
-        return why
-    parts = PointsAndBalls.of(form)
-    rule = None if parts.hulls is None else majorised(parts.hulls, monitor)
-    return parts.completed(rule)
 
-
-def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
-    """Return the rule of `quick_rule` over hulls; None if no stage of the smoothing ended.
-
-    That is so if the points of each group coincide, or time runs out early.
+    None if no stage of the smoothing ended, as if the points of each group coincide or time runs out early.
     """
     z, caps, r = hulls.points, hulls.caps, hulls.center.size
-    rows = np.hstack([z, -hulls.member])
+    rows = np.hstack([z, -_members(hulls)])
     line = np.concatenate([hulls.center, hulls.masses])
     y = np.zeros(line.size)
     k = up = down = caps
@@ -246,10 +206,10 @@ def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
         for step in range(_ROUNDS):
             if monitor.timed_out:
                 return best
-            total = hulls.sums(k)
+            total = _sums(hulls, k)
             if not (total > 0.0).all():
                 return best
-            away = z - (hulls.sums(z * k[:, None]) / total[:, None])[hulls.group]
+            away = z - (_sums(hulls, z * k[:, None]) / total[:, None])[hulls.group]
             K = (away * k[:, None]).T @ away
             W = _inverse(K + (1e-14 * np.trace(K) / r) * np.eye(r))
             gamma = away @ W
@@ -260,7 +220,7 @@ def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
                 return best
             y, up, down = _centred(rows, line, y, rho, caps, mu, 2 if step else 8)
             k = 0.5 * (up - down) / np.maximum(rho, 1e-300)
-        rule = hulls.rule(0.5 * (up + down), k[:, None] * gamma)
+        rule = feasible_rule(hulls, fixed, 0.5 * (up + down), k[:, None] * gamma)
         if best is not None and rule.bound < best.bound:
             return best
         best = rule
@@ -307,27 +267,10 @@ def _centred(
     return y, up[0], down[0]
 
 
-def long_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
-    """Return a lower-bound proof by the best affine rule over the hulls, or the reason for none.
-
-    The program of the rule is semidefinite; the rules of balls stand beside it.
-    """
-    why = refused(form, monitor, _LONG)
-    if why:
-        return why
-    parts = PointsAndBalls.of(form)
-    rule = None
-    if parts.hulls is not None:
-        quick = majorised(parts.hulls, monitor)
-        rules = (quick, best_rule(parts.hulls, quick, monitor))
-        rule = max(filter(None, rules), key=lambda rule: rule.bound, default=None)
-    return parts.completed(rule)
-
-
-def best_rule(hulls: Hulls, quick: AffineRule | None, monitor: Monitor) -> AffineRule | None:
+def best_rule(hulls: SumOfHulls, fixed: Mat, quick: AffineRule | None, monitor: Monitor) -> AffineRule | None:
     """Return the best rule over hulls by a semidefinite program in SCS; None if SCS has no solution.
 
-    The dual of `max r` over the rules of `Hulls` is
+    The dual of `max r` over the rules over the hulls is
 
         min over Y = [[1, w'], [w, W]] psd, tr W = 1, theta, tau of
             <center, w> + <fixed, W> + sum over groups of mass theta + sum_i cap_i phi(s_i, rho_i),
@@ -340,19 +283,18 @@ def best_rule(hulls: Hulls, quick: AffineRule | None, monitor: Monitor) -> Affin
 
     Parameters
     ----------
-    hulls : the points
+    fixed : the matrix M of the balls
     quick : another rule, whose bound is the unit of the objective where it is finite
-    monitor : of the solve, for the time that is left
     """
     import cvxpy as cp
 
-    z, member, (G, r) = hulls.points, hulls.member, (hulls.masses.size, hulls.center.size)
+    z, member, (G, r) = hulls.points, _members(hulls), (hulls.masses.size, hulls.center.size)
     Y = cp.Variable((r + 1, r + 1), PSD=True)
     theta, tau, phi = cp.Variable(G), cp.Variable((G, r)), cp.Variable(hulls.caps.size)
     w, W = Y[0, 1:], Y[1:, 1:]
     s = z @ w - member @ theta
     cone, above = cp.SOC(2 * phi - s, z @ W - member @ tau, axis=1), s <= phi
-    value = hulls.center @ w + cp.sum(cp.multiply(hulls.fixed, W))
+    value = hulls.center @ w + cp.sum(cp.multiply(fixed, W))
     value += hulls.masses @ theta + hulls.caps @ phi
     unit = 1.0 if quick is None or not np.isfinite(quick.bound) else abs(quick.bound) or 1.0
     constraints = [cone, above, phi >= 0, Y[0, 0] == 1, cp.trace(W) == 1]
@@ -362,6 +304,6 @@ def best_rule(hulls: Hulls, quick: AffineRule | None, monitor: Monitor) -> Affin
         return None
     sizes, slopes = cone.dual_value
     q = np.clip(unit * (np.ravel(sizes) + above.dual_value), 0.0, hulls.caps)
-    centre = hulls.caps * (hulls.masses / hulls.sums(hulls.caps))[hulls.group]
-    tried = (hulls.rule(q + t * (centre - q), -unit * slopes) for t in _INWARD)
+    centre = hulls.caps * (hulls.masses / _sums(hulls, hulls.caps))[hulls.group]
+    tried = (feasible_rule(hulls, fixed, q + t * (centre - q), -unit * slopes) for t in _INWARD)
     return max(tried, key=lambda rule: rule.bound)

@@ -42,8 +42,8 @@ class PolyhedralRay:
 
     def __init__(self, hulls: SumOfHulls, monitor: Monitor, face: Face | None = None) -> None:
         if face is None:
-            fixed, points, caps, totals = hulls.center, hulls.points, hulls.caps, hulls.masses
-            group = np.repeat(np.arange(totals.size), np.diff(hulls.bounds))
+            fixed, points, caps = hulls.center, hulls.points, hulls.caps
+            group, totals = hulls.group, hulls.masses
         else:
             fixed, points, caps = face.fixed, hulls.points[face.index], hulls.caps[face.index]
             group, totals = face.group, face.rest
