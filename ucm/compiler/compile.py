@@ -52,10 +52,10 @@ from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
 from ucm.language.losses import Hinge
-from ucm.language.objective import Objective, as_declared, split_scalar
+from ucm.language.objective import Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
-from ucm.language.robust import RobustMargin
+from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import SampleNode
@@ -152,7 +152,7 @@ def _compile_within(
     of_kernel: dict,
 ) -> Plan:
     """Compile a model as `compile` does, with a time limit for the intervals of its relative sizes."""
-    declared = as_declared(model, "compile")
+    declared = model if isinstance(model, Objective) else as_model(model, "compile")
     check_asked(solver)
     began = time.perf_counter()
     data, gram = bound(declared, X, y, kernel, of_samples, of_kernel)

@@ -162,7 +162,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
         if size <= _MET * math.sqrt(mu.size):
             break
         J = [D.jacobian(v) for D, v in zip(domains, arguments(mu), strict=True)]
-        d = systems.step(J, s, np.zeros(mu.size), g).d
+        d, _, _ = systems.step(J, s, np.zeros(mu.size), g)
         if not float(g @ d) < 0.0:
             break
         full, after = at(mu + d)

@@ -64,7 +64,8 @@ class PathDisplay(Display):
     @classmethod
     def from_model(
         cls, model: object, X: object, y: object, *, X_test: object = None, y_test: object = None,
-        names: Sequence[str] | None = None, panels: Sequence[str] = _PANELS, ax: object = None, **options: Any,
+        names: Sequence[str] | None = None, panels: Sequence[str] = _PANELS, ax: object = None,
+        **options: Any,
     ) -> PathDisplay:  # fmt: skip
         """Solve a model for every value of a parameter, and plot the solutions over the values.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,7 +168,7 @@ class Problem:
 
 
 def problem_of(
-    model: object, X: object, y: object, solution: Solution | None, who: str, **options: Any
+    model: object, X: object, y: object, solution: Solution | None, who: str, **options: Unpack[SampleOptions]
 ) -> Problem:
     """Return the `Problem` of a model and its samples; solve the model if no solution is given.
 

@@ -126,8 +126,8 @@ class SetDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: object, y: object, *, plane: object = None, panels: str = "both", rtol: float = 2e-3,
-        ax: object = None,
+        cls, estimator: Any, X: object, y: object, *, plane: object = None, panels: str = "both",
+        rtol: float = 2e-3, ax: object = None,
     ) -> SetDisplay:  # fmt: skip
         """Plot the sets for a fitted `ucm.Classifier` and its training samples X and y.
 
