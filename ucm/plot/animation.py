@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ucm.errors import ParameterError
 from ucm.language.notation import LATEX
@@ -43,7 +43,7 @@ class SetAnimation(Display):
 
     @classmethod
     def from_model(
-        cls, model: object, X: object, y: object, *, plane: object = None, n_frames: int = 4,
+        cls, model: object, X: object, y: ArrayLike, *, plane: object = None, n_frames: int = 4,
         panels: str = "both", rtol: float = 4e-3, ax: object = None, **options: Any,
     ) -> SetAnimation:  # fmt: skip
         """Solve a model for every value of a parameter, and draw `n_frames` of the pictures side by side.

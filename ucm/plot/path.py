@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ucm.compiler.path import Path, path
 from ucm.data.bound_data import bind
@@ -63,7 +63,7 @@ class PathDisplay(Display):
 
     @classmethod
     def from_model(
-        cls, model: object, X: object, y: object, *, X_test: object = None, y_test: object = None,
+        cls, model: object, X: object, y: ArrayLike, *, X_test: object = None, y_test: object = None,
         names: Sequence[str] | None = None, panels: Sequence[str] = _PANELS, ax: object = None,
         **options: Any,
     ) -> PathDisplay:  # fmt: skip
@@ -299,7 +299,7 @@ def _spaced(heights: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
 
 
 # --- values ----------------------------------------------------------------------------------------
-def path_over(model: object, X: object, y: object, count: int, options: dict, who: str) -> Path:
+def path_over(model: object, X: object, y: ArrayLike, count: int, options: dict, who: str) -> Path:
     """Return the `ucm.path` over the parameter values in `options`, or else over `count` default values.
 
     Raises
