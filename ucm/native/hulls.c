@@ -29,7 +29,6 @@ static const int64_t REFUSED = 8;      /* times in a row that sigma shrinks */
 static const double SHRINK = 0.1;      /* of sigma, where Newton steps did not suffice: breakpoints are too close */
 static const double LARGEST = 1e16;    /* sigma, in caps over scores */
 static const double ENOUGH = 0.8;      /* of the tolerance */
-static const double NEAR_GAP = 8.0;    /* tolerances: a larger gap needs no exact bound */
 static const double SEPARATED = 1e-12; /* of the largest norm met: a longer distance from 0 is no rounding */
 static const double FAR_SHIFT = 1e3;   /* caps: a longer shift leaves rounding in differences */
 static const double ROUNDING = 1e-15;  /* of the sums that meet at a root */
@@ -253,45 +252,10 @@ VECTORISED static double beneath(side_t of, const double *a, const double *p, do
     return theta * mass - total;
 }
 
-/* The k-th smallest entry, from 0; v is reordered (Hoare's quickselect). */
-static double select_kth(int64_t n, double *v, int64_t k)
-{
-    int64_t lo = 0, hi = n - 1;
-    while (lo < hi) {
-        const double first = v[lo], last = v[hi], middle = v[lo + (hi - lo) / 2];
-        const double x = larger(smaller(first, last), smaller(larger(first, last), middle));
-        int64_t i = lo, j = hi;
-        while (i <= j) {
-            while (v[i] < x) i++;
-            while (v[j] > x) j--;
-            if (i <= j) {
-                const double t = v[i];
-                v[i++] = v[j];
-                v[j--] = t;
-            }
-        }
-        if (k <= j) hi = j;
-        else if (k >= i) lo = i;
-        else break;
-    }
-    return v[k];
-}
-
-/* The largest of these bounds, but for rounding: at the score where the caps reach the mass. */
-static double least(side_t of, const double *a, const double *p, double mass, double *scratch)
-{
-    if (of.m == 0) return 0.0;
-    memcpy(scratch, a, (size_t)of.m * sizeof *a);
-    const double filled = ceil(mass / of.cap * (1.0 - 1e-12)) - 1.0, last = (double)(of.m - 1);
-    const int64_t k = (int64_t)smaller(larger(filled, 0.0), last);
-    return beneath(of, a, p, mass, select_kth(of.m, scratch, k));
-}
-
-/* (|x| - bound) / |x|, the bound from w: the least <x', w> / |w| over the set. It is bounded at theta first, which is
-   enough where the gap is proven, or beyond `far`.
+/* (|x| - bound) / |x|, the bound from w and theta: at most the least <x', w> / |w| over the set.
 
    For boxes |w - x|^2 / 2 + sum cap max(theta - a, 0) - (theta - a) p over the objective. */
-static double relative_gap(hulls_t *h, double far)
+static double relative_gap(hulls_t *h)
 {
     const int64_t n = h->n;
     const double ww = dot(n, h->w, h->w), xx = dot(n, h->x, h->x), wx = dot(n, h->w, h->x);
@@ -307,28 +271,23 @@ static double relative_gap(hulls_t *h, double far)
         return apart / fabs(h->value);
     }
     const double size = sqrt(xx), length = sqrt(ww);
-    double gap = INFINITY;
     h->value = size;
-    for (int exact = 0; exact < 2 && size > 0.0 && length > 0.0; exact++) {
-        double bound = wx;
-        for (int c = 0; c < 2; c++) {
-            const side_t of = side_of(h, c);
-            const double *a = h->a + of.lo, *p = h->p + of.lo, mass = h->mass[c] - h->held_mass[c];
-            bound += exact ? least(of, a, p, mass, h->work + of.lo) : beneath(of, a, p, mass, h->theta[c]);
-        }
-        gap = (size - bound / length) / size;
-        if (reached(gap, ENOUGH * h->tol) || gap > far) break;
+    if (!(size > 0.0 && length > 0.0)) return INFINITY;
+    double bound = wx;
+    for (int c = 0; c < 2; c++) {
+        const side_t of = side_of(h, c);
+        bound += beneath(of, h->a + of.lo, h->p + of.lo, h->mass[c] - h->held_mass[c], h->theta[c]);
     }
-    return gap;
+    return (size - bound / length) / size;
 }
 
 /* What the iterate proves. */
 static int assess(hulls_t *h)
 {
-    h->gap = relative_gap(h, NEAR_GAP * h->tol);
+    h->gap = relative_gap(h);
     h->nearest = smaller(h->nearest, fabs(h->gap));
     if (!h->boxes && h->value <= h->zero * h->largest &&
-        !((1.0 - relative_gap(h, INFINITY)) * h->value > SEPARATED * h->largest)) {
+        !((1.0 - h->gap) * h->value > SEPARATED * h->largest)) {
         h->status = EMPTY;
         return ENDED;
     }
@@ -447,7 +406,7 @@ static void shrink(hulls_t *h, double reach)
    that gap is of q, and w is nearer (along paths 0.1 to 0.8 cost the same). */
 static void first_sigma(hulls_t *h)
 {
-    double gap = larger(relative_gap(h, INFINITY), 0.1 * h->tol), mass = h->mass[0] + h->mass[1];
+    double gap = larger(relative_gap(h), 0.1 * h->tol), mass = h->mass[0] + h->mass[1];
     if (h->boxes) {
         mass = sum(h->end[1], h->p);
         gap *= fabs(h->value);
