@@ -101,7 +101,6 @@ typedef struct {
     int64_t begun, stale, stuck, steps, systems, status; /* status: 0 under way, 1 proven, 2 nothing is gained any more */
 } l1_t;
 
-int64_t l1_newton(l1_t *p, int64_t count, double *log, double budget);
 int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge, double *Z, double *A, double *log, double budget);
 
 /* exchange.c */

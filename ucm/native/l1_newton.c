@@ -277,14 +277,6 @@ static void step(l1_t *p)
     else if (p->stuck < STUCK) p->status = UNDERWAY;
 }
 
-static void tell(const l1_t *p, double *row)
-{
-    row[0] = p->value;
-    row[1] = p->gap;
-    row[2] = p->passes;
-    row[3] = (double)p->systems;
-}
-
 /* Multiplications since the problem began, roughly. */
 static double work(const l1_t *p)
 {
@@ -292,32 +284,16 @@ static double work(const l1_t *p)
     return 2.0 * m * n * p->passes + (double)p->systems * n * n * (0.5 * m + n) + 40.0 * m * (double)p->steps;
 }
 
-/* At most `count` steps, from where the last call stopped; z, t and a, the start, become the end. A row of log for each:
-   the objective, the relative gap (inf where it was not looked at), passes and systems so far. Stops at the end of the
-   problem, with its status, or when `budget` multiplications are spent; how many steps were made. */
-int64_t l1_newton(l1_t *p, int64_t count, double *log, double budget)
-{
-    int64_t told = 0;
-    if (!p->begun) begin(p);
-    const double before = work(p);
-    while (p->status == UNDERWAY && p->steps < MOST_STEPS && told < count && work(p) - before <= budget) {
-        const int64_t steps = p->steps;
-        step(p);
-        if (p->steps > steps) tell(p, log + 4 * told++);
-    }
-    if (p->status == UNDERWAY && p->steps == MOST_STEPS) p->status = ENDED;
-    return told;
-}
-
-/* Solve the problems of a path from number `from` on, each from the solution of the previous problem, the first from 0;
-   return the number of proven problems. Problem k has the bounds in row k of lower and upper, ridge[k], and no tilt. Its
-   solution stands in row k of Z, which is 0 at first, its dual point in row k of A, and in row k of log the objective, the
-   gap, passes, systems and steps. Stops at an unproven problem, or when `budget` multiplications are spent. */
+/* Solve the problems of a path from number `from` on, the first from row 0 of Z with its margins in t, each other from the
+   solution of the previous problem; return the number of proven problems. Problem k has the bounds in row k of lower and
+   upper, and ridge[k]. Its solution stands in row k of Z, its dual point in row k of A, and in row k of log the objective,
+   the gap (inf where it was not looked at), passes, systems and steps. Stops at an unproven problem, or when `budget`
+   multiplications are spent: then the next call goes on where this one stopped. */
 int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge,
                 double *Z, double *A, double *log, double budget)
 {
     const int64_t m = p->m, n = p->n;
-    double spent = 0.0, row[4];
+    double spent = 0.0;
     for (; from < count && spent <= budget; from++) {
         p->lower = lower + from * n;
         p->upper = upper + from * n;
@@ -327,13 +303,13 @@ int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const
         if (!p->begun && from > 0) memcpy(p->z, p->z - (n + 1), (size_t)(n + 1) * sizeof *p->z);
         if (!p->begun) begin(p);
         const double before = work(p);
-        while (p->status == UNDERWAY && spent + work(p) - before <= budget) l1_newton(p, 1, row, budget);
+        while (p->status == UNDERWAY && p->steps < MOST_STEPS && spent + work(p) - before <= budget) step(p);
+        if (p->status == UNDERWAY && p->steps == MOST_STEPS) p->status = ENDED;
         spent += work(p) - before;
+        const double entry[] = {p->value, p->gap, p->passes, (double)p->systems, (double)p->steps};
+        memcpy(log + 5 * from, entry, sizeof entry);
         if (p->status != PROVEN) break;
         p->begun = 0;
-        double *entry = log + 5 * from;
-        tell(p, entry);
-        entry[4] = (double)p->steps;
     }
     return from;
 }

@@ -19,10 +19,9 @@ Matrix = NDArray[np.float64]
 _NEARLY = 0.8  # gap to reach, in tolerances: the difference allows for rounding
 _ENTRIES = 200_000  # largest number of entries: above, products take longer than Python calls
 _FEATURES = 100  # largest number of features: above, BLAS is faster
-_STEPS = 50  # limit of steps for one problem, as in l1_newton.c
 _CHUNK = 64
 _BUDGET = 2e7  # multiplications of one call, some 20 ms
-_UNDERWAY, _PROVEN = 0, 1
+_UNDERWAY = 0
 
 
 class L1Newton:
@@ -32,7 +31,7 @@ class L1Newton:
     ----------
     X, y : the samples and their labels
     form, c : the last problem, and what the samples weigh there
-    state : that of `l1_newton`, see `ucm/native/declarations.h`
+    state : that of `l1_path`, see `ucm/native/declarations.h`
     z, t : the end of the last problem, and the margins there
     arrays : the other arrays of the state
     """
@@ -78,28 +77,21 @@ class L1Newton:
         box, same_losses = _box(form), self._takes(form)
         if box is None or not same_losses:
             return *at, None
-        lower, upper, ridge = box
-        z, slopes, log, state = np.append(*at), np.empty(form.m), np.empty((_STEPS, 4)), self.state
+        z = np.append(*at)
         if not np.array_equal(z, self.z):
             self.t[:] = form.margins(*at)
             monitor.passes += 0.5
-        self.z = np.full(z.size, np.nan)  # until the end self.t belongs to no known point
-        margin, normal = map(np.ascontiguousarray, (form.linear.margin, form.linear.normal))
-        self._take(v=margin, u=normal, lower=lower, upper=upper, z=z, a=slopes)
-        state["ridge"], state["tol"], state["begun"], steps = ridge, _NEARLY * monitor.tol, 0, 0
-        while True:
-            steps += library.l1_newton(state, _STEPS - steps, log[steps:], _BUDGET)
-            if state["status"] != _UNDERWAY or monitor.timed_out:
-                break
-        spent = monitor.passes
-        for step, (value, gap, passes, _) in enumerate(log[:steps].tolist()):
-            monitor.passes = spent + passes
-            monitor.report(step + 1, value, gap)
-        self._count(monitor, float(state["systems"]))
-        self.z = z.copy()
+        lower, upper, ridge = box
+        bounds, tilt = (lower[None], upper[None], np.array([ridge])), form.linear
+        proven, A, log = self._run(*bounds, monitor.tol, monitor, z[None], tilt.margin, tilt.normal)
+        value, gap, passes, _, steps = log[0].tolist()
+        monitor.passes += passes
+        if steps:
+            monitor.report(int(steps), value, gap)
         if not np.isfinite(z).all():
             return *at, None
-        return z[:-1], float(z[-1]), slopes if state["status"] == _PROVEN else None
+        self.z = z.copy()
+        return z[:-1], float(z[-1]), A[0] if proven else None
 
     def _takes(self, form: Composite) -> bool:
         """Update the state to the loss and weights of a form; return False if the loss does not fit."""
@@ -128,23 +120,41 @@ class L1Newton:
         ----------
         lower, upper, ridge : (K, n), (K, n) and (K,); bounds finite and not 0
         """
-        K, (m, n), state = ridge.size, self.X.shape, self.state
-        Z, A, log = np.zeros((K, n + 1)), np.empty((K, m)), np.zeros((K, 5))
-        self.z, count = np.full(n + 1, np.nan), 0
+        m, n = self.X.shape
+        Z = np.zeros((ridge.size, n + 1))
         self.t[:] = 0.0
-        none = np.zeros(max(m, n))
-        self._take(v=none[:m], u=none[:n])
+        count, A, log = self._run(lower, upper, ridge, tol, monitor, Z, np.zeros(m), np.zeros(n))
+        return Z[:count], A[:count], log[:count]
+
+    def _run(
+        self,
+        lower: Matrix,
+        upper: Matrix,
+        ridge: Vec,
+        tol: float,
+        monitor: Monitor,
+        Z: Matrix,
+        margin: Vec,
+        normal: Vec,
+    ) -> tuple[int, Matrix, Matrix]:
+        """Solve a path into Z from its first row; return the count of proven problems, dual points, log.
+
+        margin and normal are the tilts of all problems.
+        """
+        state, K, count = self.state, ridge.size, 0
+        v, u = map(np.ascontiguousarray, (margin, normal))
+        A, log = np.empty((K, self.X.shape[0])), np.zeros((K, 5))
+        self._take(v=v, u=u)
+        self.z = np.full(self.z.size, np.nan)  # until the end self.t belongs to no known point
         state["tol"], state["begun"] = _NEARLY * tol, 0
         while count < K and not monitor.timed_out:
             count = library.l1_path(state, count, K, lower, upper, ridge, Z, A, log, _BUDGET)
             if state["begun"] and state["status"] != _UNDERWAY:
                 break
-        self._count(monitor, log[:count, 3].sum())
-        return Z[:count], A[:count], log[:count]
-
-    def _count(self, monitor: Monitor, systems: float) -> None:
+        systems = float(log[:, 3].sum())
         monitor.systems += int(systems)
         monitor.hessian_passes += 0.5 * systems * self.squares / self.X.size
+        return count, A, log
 
 
 def _loss(form: Composite) -> tuple[bool, Vec] | None:
