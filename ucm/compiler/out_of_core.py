@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
@@ -50,25 +48,8 @@ def of_statistics(U: Node) -> bool:
     return not isinstance(U, SampleNode) and all(map(of_statistics, U.children()))
 
 
-def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
-    """Return the row factors for hulls of at most one group per class; None if a class has more groups."""
-    sides: list[dict[Any, float]] = [{None: 1.0}, {None: 1.0}]
-    for c, kind in enumerate(("pos", "neg")):
-        labels = [label for k, label in named if k in (kind, "signed")]
-        if len(labels) > 1:
-            return None
-        sides[c] = dict.fromkeys(labels, 1.0) or sides[c]
-    return Factors(sides[0], sides[1], named)
-
-
 def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight) -> Data:
-    """Return the statistics of one pass over rows: means and covariances, or counts and a sample.
-
-    Raises
-    ------
-    DataError
-        As `bind`; the model has no route over rows.
-    """
+    """Return the statistics of one pass over rows: means and covariances, or counts and a sample."""
     refused = isinstance(model, Objective) and (bool(model.nodes_of_type(Covariance)) or not takes(model))
     if refused or model.relative_names() or by_lam(model):
         refuse_gathering(rows, f"{model!r}")
@@ -96,10 +77,12 @@ def _factors(model: RobustMargin | Objective, rows: RowSource) -> Factors | None
         return loss_factors(model.loss.split()[0], groups) if groups else Factors()
     if of_statistics(model.set):
         return Factors(model_groups=groups)
-    factors = hull_factors(groups)
-    if factors is None:
+    every: list[object] = [None]
+    sides = [[label for k, label in groups if k in (kind, "signed")] for kind in ("pos", "neg")]
+    if any(len(labels) > 1 for labels in sides):
         refuse_gathering(rows, f"{model!r}", "hulls of one group of each class")
-    return factors
+    plus, minus = (dict.fromkeys(labels or every, 1.0) for labels in sides)
+    return Factors(plus, minus, groups)
 
 
 def _has_hulls_and_moments(model: RobustMargin) -> bool:
@@ -111,11 +94,6 @@ def lower_rows(model: RobustMargin | Objective, data: Data, solver: str | Solver
     """Return the out-of-core lowering of a model, from the statistics of `statistics_of_rows`.
 
     None if the means and covariances of all rows are all that it needs.
-
-    Raises
-    ------
-    DataError
-        No solver takes so many features.
     """
     lowering: Lowering
     if isinstance(model, Objective):

@@ -38,13 +38,7 @@ from ucm.native.functions import blas_threads
 def fit_rows(
     classifier: Any, model: RobustMargin | Objective, X: Any, y: Any, tags: dict
 ) -> tuple[RowSource, np.ndarray, list[Plan], list[Solution]]:
-    """Solve the two-class problems over out-of-core rows; return source, class labels, plans and solutions.
-
-    Raises
-    ------
-    DataError
-        One class; a kernel that is not approximated, or `read_as`: they need all samples in memory.
-    """
+    """Solve the two-class problems over out-of-core rows; return source, classes, plans and solutions."""
     began = time.perf_counter()
     source = open_rows(X, y, **tags)
     refuse_in_memory(classifier, source, "Classifier")
@@ -106,11 +100,7 @@ def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
 def scored(
     source: RowSource, W: NDArray[np.float64], names: Sequence[str] | None
 ) -> tuple[NDArray[np.float64], np.ndarray]:
-    """Return `X W'` and the labels of all rows, computed block by block.
-
-    Parameters
-    ----------
-    names : of the features of the fit, if they have some
+    """Return `X W'` and the labels of all rows; `names` are the features of the fit, if they have names.
 
     Raises
     ------
@@ -132,12 +122,7 @@ def scored(
 
 
 def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """Return the weighted accuracy of a fitted classifier over out-of-core rows, in one pass over the rows.
-
-    Parameters
-    ----------
-    y, sample_weight : as for `ucm.open_rows`, of which a source has its own
-    """
+    """Return the weighted accuracy of a fitted classifier over out-of-core rows, in one pass."""
     names = list(getattr(classifier, "feature_names_in_", ()))
     if isinstance(X, RowSource):
         source = open_rows(X, y, sample_weight=sample_weight)
@@ -153,13 +138,7 @@ def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
 def write_scores(
     out: str | Path, labels: np.ndarray, scores: NDArray[np.float64], classes: np.ndarray
 ) -> None:
-    """Write labels and decision values to a Parquet file.
-
-    Raises
-    ------
-    MissingExtraError
-        pyarrow is not installed.
-    """
+    """Write labels and decision values to a Parquet file."""
     pyarrow = library("pyarrow", "parquet")
     names = ["decision"] if scores.shape[1] == 1 else [f"decision_{label}" for label in classes]
     columns = {"label": labels} | dict(zip(names, scores.T, strict=True))
@@ -168,14 +147,9 @@ def write_scores(
 
 # --- cross-validation ----------------------------------------------------------------------------
 def named_values(model: RobustMargin | Objective, param: Any, values: Any) -> tuple[str, Vec]:
-    """Return the name of the searched parameter and its values; raise for a number in place of the values.
+    """Return the name of the searched parameter and its values; refuse a number in place of the values.
 
     Values from their number need the admissible interval, which needs all samples in memory.
-
-    Raises
-    ------
-    ParameterError
-        No values, or it is not clear of which parameter.
     """
     names = list(model.params())
     name = param if param is not None else names[0] if len(names) == 1 else None
@@ -206,11 +180,6 @@ def scores_of_rows(
     """Return the (values, folds) weighted accuracies over out-of-core rows, and the last bound problem.
 
     An accuracy is nan without a classifier. The folds, problems and values share their passes over the rows.
-
-    Raises
-    ------
-    DataError, ParameterError
-        An option that needs all samples in memory.
     """
     refuse_in_memory(classifier, source, "ClassifierCV")
     check_folds("ClassifierCV", cv, scoring)
@@ -249,13 +218,7 @@ def scores_of_rows(
 
 
 def check_folds(who: str, cv: Any, scoring: Any) -> None:
-    """Raise `ParameterError` unless `cv` is a number of folds, and `scoring` is None or the accuracy.
-
-    Raises
-    ------
-    ParameterError
-        cv is not a number of folds, or the score is not the accuracy.
-    """
+    """Raise `ParameterError` unless `cv` is a number of folds, and `scoring` is None or the accuracy."""
     accuracy = optional(one_of("accuracy"))
     for option, value, spec in (("scoring", scoring, accuracy), ("cv", cv, integer_from(2))):
         remedy = "take another, or X, y = ucm.open_rows(X, y).gather()"

@@ -21,7 +21,7 @@ from ucm.forms.answer import Expected
 from ucm.forms.monitor import SEPARATED, ZERO
 from ucm.forms.objective import Composite, DifferenceOfConvex, balance
 from ucm.language.losses import Hinge
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss
 
@@ -142,6 +142,10 @@ class RowHulls(OutOfCoreForm):
     def capped(self) -> bool:
         """True if every ball is a cap on the weights, `q_i <= scale_c c_i`."""
         return all(loss == Hinge() for loss, _ in self.balls)
+
+    def not_smooth(self) -> str | None:
+        """Return the reason why a ball is not of a smooth loss; None if all are."""
+        return None if all(loss.smooth() for loss, _ in self.balls) else "it takes balls of smooth losses"
 
     @functools.cached_property
     def radii(self) -> Vec:
@@ -274,6 +278,15 @@ class RowLosses(OutOfCoreForm):
     def value_at_zero(self) -> float:
         """The sum of the added losses at w = 0 and b = 0."""
         return float(self.at_zero(lambda loss, zero: loss.each(zero)).sum())
+
+    def not_smooth(self) -> str | None:
+        """Return the reason why the problem has a kink or no lam L2(); None for powers of the hinge loss."""
+        if self.lam is None:
+            return "it takes lam L2() as penalty, and no term that is subtracted"
+        bases = (split_scalar(loss)[1] for loss, _ in self.losses)
+        if not all(loss.smooth() or (isinstance(loss, Hinge) and loss.p > 1.0) for loss in bases):
+            return "it takes smooth losses, and powers of the hinge loss above 1"
+        return None
 
     @property
     def kinked(self) -> bool:

@@ -9,6 +9,7 @@ weight that they had, and it is solved again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,9 @@ _WIDTHS = 20  # the largest number of widths
 _GAIN = 1e-3  # predicted relative decrease of F below which the width shrinks
 _SMALLER = 6  # solves of sample hulls, each with half the caps of the previous solve
 
+Classes = list[tuple[Any, Vec]]
+"""The table and the sample weights of rows in memory, of class +1 and of class -1."""
+
 
 def refuse_hulls(inner: Solver, form: RowHulls) -> str | None:
     """Return the reason why the active set does not apply to the hulls of a form; None if it applies."""
@@ -55,21 +59,20 @@ def refuse_hulls(inner: Solver, form: RowHulls) -> str | None:
     nothing = np.broadcast_to(0.0, (form.n, form.n))  # as many rows as features
     ones, c = (1.0, 1.0), np.ones(form.n)
     c[0] += 0.0 if form.data.plain else 1.0
-    return inner.refuse(_problem([nothing] * 2, [c, c], ones, ones, ones, np.zeros(form.n), 1))
+    return inner.refuse(_problem([(nothing, c)] * 2, ones, ones, ones, np.zeros(form.n), 1))
 
 
 def _problem(
-    tables: list,
-    weights: list[Vec],
-    factors: Any,
-    caps: Any,
-    weight_sums: Any,
+    classes: Classes,
+    factors: Sequence[float],
+    caps: Sequence[float] | Vec,
+    weight_sums: Sequence[float] | Vec,
     center: Vec,
     stored: int,
 ) -> MinNorm:
     """Return the nearest-point problem of two reduced hulls in memory and a centre, with masses 1."""
     blocks = []
-    for X, c, factor, cap, weight_sum in zip(tables, weights, factors, caps, weight_sums, strict=True):
+    for (X, c), factor, cap, weight_sum in zip(classes, factors, caps, weight_sums, strict=True):
         sample_weights = None if (c == 1.0).all() else c
         domain = CappedSimplex(float(cap / weight_sum)).bind(SampleWeights(c.size, sample_weights))
         blocks.append(Block(ComposedMap(SampleMap(X), factor=factor * weight_sum), domain))
@@ -111,10 +114,30 @@ class HullsRun(ActiveSetRun[RowHulls]):
         if self.monitor.timed_out:  # the remaining weight, spread over the active set, gives a point of U
             self.active.p = np.abs(y) * np.where(y > 0.0, *(weight_sums / totals))
             return Answer(w=self.w, rows=self._proof(sums, True)).interrupted()
-        self._solve((np.array(form.factors) * self.caps) @ sums.points[:, 1], weight_sums)
+        held = (np.array(form.factors) * self.caps) @ sums.points[:, 1]
+        classes = _by_class(self.active.X, y)
+        problem = _problem(classes, form.factors, self.caps, weight_sums, held, form.data.stored)
+        sides = y > 0.0, y < 0.0
+        p = [self.active.p[on] / total for on, total in zip(sides, weight_sums, strict=True)]
+        q = problem.begin(Answer(p))
+        start = Answer(q, float(np.linalg.norm(problem.matvec(q))) * self.w)
+        # the points of the classes are smaller than those of the held rows and the active set
+        answer, x = self._nearest(problem, self.monitor.child(self.exact, zero_tol=0.1 * ZERO), start)
+        self.active.p = np.empty(y.size)
+        for on, total, v in zip(sides, weight_sums, answer.q, strict=True):
+            self.active.p[on] = total * v
+        if answer.w is not None or x.any():
+            self.w = _direction(answer, x)
+        self.theta = self._thresholds(classes, self.caps, weight_sums)[1]
         self.solved = True
         self.narrow()
         return None
+
+    def _nearest(self, problem: MinNorm, own: Monitor, start: Answer | None = None) -> tuple[Answer, Vec]:
+        """Return the answer of the inner solver and its point."""
+        answer = self.inner.solve(problem, own, start)
+        self.monitor.count_work(own)
+        return answer, problem.matvec(answer.q)
 
     # --- the sample --------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -126,49 +149,43 @@ class HullsRun(ActiveSetRun[RowHulls]):
             steps = [max(1, size // max(least, c)) for c, size in zip(counts, sizes, strict=True)]
             X, y = sampled(form.data.source, (steps[0], steps[1]))
             self.monitor.count_read()
-        tables, weights = _by_class(X, y)
-        caps = self.caps * form.data.counts / [float(c.sum()) for c in weights]
+        classes = _by_class(X, y)
+        caps = self.caps * form.data.counts / [float(c.sum()) for _, c in classes]
         if form.data.plain:
             caps = np.minimum(caps, form.weight_sums)
-        self.w = self._direction(tables, weights, caps)
-        scores, self.theta = self._thresholds(tables, weights, caps, form.weight_sums)
+        self.w = self._of_sample(classes, caps)
+        scores, self.theta = self._thresholds(classes, caps, form.weight_sums)
         self.reach = self.reach_of(X, [np.abs(a - t) for a, t in zip(scores, self.theta, strict=True)])
         self.widest = self.reach.copy()
 
-    def _direction(self, tables: list, weights: list[Vec], caps: Vec) -> Vec:
+    def _of_sample(self, classes: Classes, caps: Vec) -> Vec:
         """Return w of the hulls of a sample, with caps halved until the hulls are separated.
 
         It is the first axis if the smallest hulls tried are not separated.
         """
         form = self.form
-        if np.dot(form.factors, form.weight_sums) == 0.0 and not sparse.issparse(tables[0]):
-            origin = 0.5 * sum(T.mean(axis=0) for T in tables)  # a translation changes no difference
-            tables = [T - origin for T in tables]
+        if np.dot(form.factors, form.weight_sums) == 0.0 and not sparse.issparse(classes[0][0]):
+            origin = 0.5 * sum(X.mean(axis=0) for X, _ in classes)  # a translation changes no difference
+            classes = [(X - origin, c) for X, c in classes]
+        uniform = np.array(form.weight_sums) / [float(c.sum()) for _, c in classes]
         for _ in range(_SMALLER):
-            problem = _problem(
-                tables, weights, form.factors, caps, form.weight_sums, np.zeros(form.n), form.data.stored
-            )
-            sample_monitor = self.monitor.child(max(_COARSE, self.monitor.tol))
-            answer = self.inner.solve(problem, sample_monitor)
-            self.monitor.count_work(sample_monitor)
-            x = problem.matvec(answer.q)
-            norm, size = float(np.linalg.norm(x)), problem.size(answer.q)
-            w = x / max(norm, _TINY) if answer.w is None else answer.w
-            if norm > 1e-6 * size or problem.lower_bound(w) > SEPARATED * size:
+            nothing = np.zeros(form.n)
+            problem = _problem(classes, form.factors, caps, form.weight_sums, nothing, form.data.stored)
+            answer, x = self._nearest(problem, self.monitor.child(max(_COARSE, self.monitor.tol)))
+            w, size = _direction(answer, x), problem.size(answer.q)
+            if np.linalg.norm(x) > 1e-6 * size or problem.lower_bound(w) > SEPARATED * size:
                 return w
-            uniform = np.array(form.weight_sums) / [float(c.sum()) for c in weights]
             caps = np.maximum(0.5 * caps, uniform)
         return np.eye(1, form.n)[0]
 
     def _thresholds(
-        self, tables: list, weights: list[Vec], caps: Vec, weight_sums: Any
+        self, classes: Classes, caps: Vec, weight_sums: Sequence[float] | Vec
     ) -> tuple[list[Vec], Vec]:
         """Return by class the scores `f_c w'x`, and the thresholds of the weights that minimise w'x."""
         scores = [
-            factor * np.asarray(T @ self.w).ravel()
-            for factor, T in zip(self.form.factors, tables, strict=True)
+            f * np.asarray(X @ self.w).ravel() for f, (X, _) in zip(self.form.factors, classes, strict=True)
         ]
-        each = zip(scores, weights, weight_sums, caps, strict=True)
+        each = zip(scores, [c for _, c in classes], weight_sums, caps, strict=True)
         return scores, np.array([_threshold(*values) for values in each])
 
     # --- a pass ------------------------------------------------------------------------------------
@@ -207,33 +224,15 @@ class HullsRun(ActiveSetRun[RowHulls]):
         self.clear()
         return True
 
-    def _solve(self, held: Vec, left: Vec) -> None:
-        """Solve over the active set from the point of the held rows; set w, theta and the weights."""
-        form, active = self.form, self.active
-        tables, weights = _by_class(active.X, active.y)
-        problem = _problem(tables, weights, form.factors, self.caps, left, held, form.data.stored)
-        sides = active.y > 0.0, active.y < 0.0
-        q = problem.begin(Answer([active.p[on] / each for on, each in zip(sides, left, strict=True)]))
-        norm = float(np.linalg.norm(problem.matvec(q)))
-        # the points of the classes are smaller than those of the held rows and the active set
-        inner_monitor = self.monitor.child(self.exact, zero_tol=0.1 * ZERO)
-        answer = self.inner.solve(problem, inner_monitor, Answer(q, norm * self.w))
-        self.monitor.count_work(inner_monitor)
-        active.p = np.empty(active.y.size)
-        for on, each, v in zip(sides, left, answer.q, strict=True):
-            active.p[on] = each * v
-        x = problem.matvec(answer.q)
-        norm = float(np.linalg.norm(x))
-        if answer.w is not None:
-            self.w = answer.w
-        elif norm > 0.0:
-            self.w = x / norm
-        self.theta = self._thresholds(tables, weights, self.caps, left)[1]
+
+def _by_class(X: Any, y: Vec) -> Classes:
+    """Return the table and the weights of the rows of class +1 and of class -1."""
+    return [(X[on], np.abs(y[on])) for on in (y > 0.0, y < 0.0)]
 
 
-def _by_class(X: Any, y: Vec) -> tuple[list, list[Vec]]:
-    """Return the tables and the weights of the rows of class +1 and class -1."""
-    return [X[y > 0.0], X[y < 0.0]], [y[y > 0.0], -y[y < 0.0]]
+def _direction(answer: Answer, x: Vec) -> Vec:
+    """Return w of an answer, or the direction of its point x."""
+    return x / max(float(np.linalg.norm(x)), _TINY) if answer.w is None else answer.w
 
 
 def _threshold(a: Vec, weights: Vec, weight_sum: float, cap: float) -> float:
