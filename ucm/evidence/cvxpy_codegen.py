@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.bound_data import bind
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import Matrix
 from ucm.errors import CompositionError, brief
 from ucm.evidence.expression_text import ExpressionPrinter, Text, code
 from ucm.evidence.objective import weights_in
@@ -36,7 +36,6 @@ _SIZES = (
     (61, 47, 7),
 )  # samples of class +1 and -1, and features, of the two data sets
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
-_ROWS = {"pos": "X[y > 0]", "neg": "X[y < 0]", "signed": "y[:, None] * X"}
 _RESERVED = set(
     re.findall(
         r"\w+",
@@ -89,8 +88,8 @@ class _ByName(Scope):
 class _Example:
     """A random data set for a model, with the source text of arrays computed from this data set.
 
-    `counts` are the numbers of samples and of features by their text; `samples` and `constants` are the
-    texts that define the samples, by name.
+    `counts` are the numbers of samples and of features by their text; `definitions` are the texts that
+    define the samples, and `values` the values of all names.
     """
 
     def __init__(self, model: Node, seed: int) -> None:
@@ -98,62 +97,54 @@ class _Example:
         positive, negative, n = _SIZES[seed]
         n, m = _dimension(model, n), positive + negative
         y = rng.permutation(np.repeat([1.0, -1.0], [positive, negative]))
-        sides = list(dict.fromkeys(s for s in model.walk() if isinstance(s, Samples)))
+        sides = list(dict.fromkeys(model.nodes_of_type(Samples)))
         labels = [*dict.fromkeys(s.label for s in sides if s.label is not None), None]
         groups = np.array([labels[k] for k in rng.integers(len(labels), size=m)], dtype=object)
         groups[groups == None] = "other"  # noqa: E711
         X = rng.standard_normal((m, n))
         self.data = bind(X, y, subgroup=groups if len(labels) > 1 else None)
         self.counts: dict[str, int] = {"len(y)": m, "X.shape[1]": n}
-        self.arrays: list[tuple[Matrix, Text]] = [(X, Text("X")), (y, Text("y"))]
-        self.samples: dict[str, str] = {}
-        self.constants: dict[str, str] = {}
+        self.definitions: dict[str, str] = {}
+        self.values: dict[str, Any] = {"np": np, "X": X, "y": y, "groups": groups}
+        exec("\n".join(_ROOT), self.values)
+        self.arrays: list[tuple[Matrix, Text]] = []
+        self._record("X", "y")
         names: dict[SampleNode, str] = {}
         for s in sides:
-            names[s] = self._name_samples(s, y)
-        for s in dict.fromkeys(s for s in model.walk() if isinstance(s, Points)):
-            names[s] = f"P_{len(self.constants)}"
-            self.constants[names[s]] = code(s.points)
-            self._name_rows(names[s], s)
-        for v in model.walk():
-            if isinstance(v, VectorNode) and any(isinstance(s, SampleNode) for s in v.walk()):
+            names[s] = self._name_samples(s)
+        for k, s in enumerate(dict.fromkeys(model.nodes_of_type(Points))):
+            names[s] = f"P_{k}"
+            self._define(names[s], code(s.points))
+        for v in model.nodes_of_type(VectorNode):
+            if v.nodes_of_type(SampleNode):
                 text = repr(v)
                 for s, name in names.items():
                     text = text.replace(f"{s!r}.mean", f"{name}.mean(axis=0)")
                 self.arrays.append((v.evaluate(self.data), Text(text)))
 
-    def _name_samples(self, s: Samples, y: Vec) -> str:
-        label = "" if s.label is None else re.sub(r"\W", "_", f"_{s.label}")
-        name = f"{s.kind}{label}"
-        side = {"pos": "y > 0", "neg": "y < 0"}.get(s.kind)
-        tests = [side, None if s.label is None else f"groups == {s.label!r}"]
-        chosen = " & ".join(f"({test})" if all(tests) else test for test in tests if test)
-        rows = s.rows(self.data)
-        all_rows = f"({_ROWS['signed']})" if s.kind == "signed" else "X"
-        text = f"{all_rows}[{chosen}]" if chosen else _ROWS["signed"]
-        self.samples[name] = text
-        self._name_rows(name, s)
-        self.counts[f"len({name})"] = rows.size
-        if chosen:
-            indicator = np.isin(np.arange(y.size), rows)
-            self.arrays += [
-                (rows, Text(chosen)),
-                (indicator * 1.0, Text(f"({chosen}).astype(float)")),
-            ]
-        if s.kind == "signed":
-            labels_text = Text(f"y[{chosen}]" if chosen else "y")
-            self.arrays.append((y[rows], labels_text))
-            for test in (labels_text > 0, labels_text < 0):
-                side = y[rows] > 0.0 if ">" in str(test) else y[rows] < 0.0
-                self.arrays.append((side * 1.0, Text(f"({test}).astype(float)")))
-        return name
+    def _record(self, *texts: str) -> None:
+        self.arrays += [(eval(text, self.values), Text(text)) for text in texts]
 
-    def _name_rows(self, name: str, s: SampleNode) -> None:
-        columns = s.map(self.data).matrix()
-        columns = columns.toarray() if hasattr(columns, "toarray") else np.asarray(columns)
-        self.arrays += [(columns.T, Text(name)), (columns, Text(f"{name}.T"))]
-        centred = (columns.T - columns.T.mean(axis=0)) / np.sqrt(columns.shape[1])
-        self.arrays.append((np.asarray(np.linalg.qr(centred, mode="r")).T, Text("root")(Text(name))))
+    def _define(self, name: str, text: str) -> None:
+        """Define the rows of samples, and record them with the root of their covariance."""
+        self.definitions[name], self.values[name] = text, eval(text, self.values)
+        self._record(name, f"{name}.T", f"root({name})")
+
+    def _name_samples(self, s: Samples) -> str:
+        name = s.kind if s.label is None else s.kind + re.sub(r"\W", "_", f"_{s.label}")
+        tests = [{"pos": "y > 0", "neg": "y < 0"}.get(s.kind)]
+        tests.append(None if s.label is None else f"groups == {s.label!r}")
+        chosen = " & ".join(f"({test})" if all(tests) else test for test in tests if test)
+        signed_rows = "(y[:, None] * X)" if s.kind == "signed" else "X"
+        self._define(name, f"{signed_rows}[{chosen}]" if chosen else "y[:, None] * X")
+        self.counts[f"len({name})"] = len(self.values[name])
+        if chosen:
+            self.arrays.append((np.flatnonzero(eval(chosen, self.values)), Text(chosen)))
+            self._record(f"({chosen}).astype(float)")
+        if s.kind == "signed":
+            labels = f"y[{chosen}]" if chosen else "y"
+            self._record(labels, f"({labels} > 0).astype(float)", f"({labels} < 0).astype(float)")
+        return name
 
     def text(self, x: Matrix) -> Text | None:
         """Return the text of a multiple of a named array or of a vector constant by class, or None."""
@@ -249,7 +240,7 @@ class _Program:
     """The CVXPY source code of a model for one example data set."""
 
     def __init__(self, model: RobustMargin | Objective, example: _Example) -> None:
-        reserved = {*_RESERVED, *example.samples, *example.constants}
+        reserved = {*_RESERVED, *example.definitions}
         names: dict[str, str] = {}
         for name in model.params():
             word = name
@@ -261,12 +252,11 @@ class _Program:
         self.printer = ExpressionPrinter(lambda p: self.scope.texts[p.id], example.text, reserved)
         body = self._of_objective(model) if isinstance(model, Objective) else self._of_set(model)
         used = set(re.findall(r"\w+", "\n".join(body)))
-        arrays = {**example.samples, **example.constants}
         parts = [
             [f'"""{_short(model.set if isinstance(model, RobustMargin) else model)}"""'],
             ["import cvxpy as cp", "import numpy as np"],
             [
-                *(f"{name} = {text}" for name, text in arrays.items() if name in used),
+                *(f"{name} = {text}" for name, text in example.definitions.items() if name in used),
                 *(f"{names[name]} = {code(x)}" for name, x in model.params().items()),
             ],
             ["", *_ROOT, ""] if "root" in used else [],
@@ -402,9 +392,8 @@ _VARIABLES = [
 def _short(U: Node) -> str:
     """Return a one-line representation of a set or an objective, with names in place of `Param(...)`."""
     text = brief(U) if len(repr(U)) > 90 else repr(U)
-    for p in U.walk():
-        if isinstance(p, Param):
-            text = text.replace(repr(p), p.name)
+    for p in U.nodes_of_type(Param):
+        text = text.replace(repr(p), p.name)
     return text
 
 
