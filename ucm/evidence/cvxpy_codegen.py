@@ -68,7 +68,7 @@ class _ByName(Scope):
         text = self._source(size)
         if not isinstance(text, Text):
             return text
-        p = cp.Parameter(value=size.number, nonneg=not (signed or isinstance(x, Size)))
+        p = cp.Parameter(value=size.number, nonneg=not (signed or x is size))
         self.texts[p.id] = text
         return p
 
@@ -250,10 +250,14 @@ class _Program:
             reserved.add(word)
         self.example, self.scope = example, _ByName(names)
         self.printer = ExpressionPrinter(lambda p: self.scope.texts[p.id], example.text, reserved)
-        body = self._of_objective(model) if isinstance(model, Objective) else self._of_set(model)
+        match model:
+            case Objective():
+                declared, body = model, self._of_objective(model)
+            case RobustMargin():
+                declared, body = model.set, self._of_set(model)
         used = set(re.findall(r"\w+", "\n".join(body)))
         parts = [
-            [f'"""{_short(model.set if isinstance(model, RobustMargin) else model)}"""'],
+            [f'"""{_short(declared)}"""'],
             ["import cvxpy as cp", "import numpy as np"],
             [
                 *(f"{name} = {text}" for name, text in example.definitions.items() if name in used),
@@ -352,18 +356,15 @@ class _Program:
 def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
     """Return the source texts of a subtracted penalty and of its subgradient in w."""
     w: Any = Text("w")
-    size, c = np.abs(w), value(h.factor)
-    if not h.coordinatewise:
-        return _formulas(h, lambda: (h.value(w), h.subgradient(w)))
-    steep = float(h.penalty.slope(np.zeros(1))[0])
-    height, slope = _formulas(
-        h.penalty,
-        lambda: (
-            (steep * size - h.penalty.profile(size)).sum(),
-            np.sign(w) * (steep - h.penalty.slope(size)),
-        ),
-    )
-    return c * height, c * slope
+    size, steep = np.abs(w), float(h.penalty.slope(np.zeros(1))[0])
+
+    def texts() -> tuple[Any, Any]:
+        if not h.coordinatewise:
+            raise TypeError("lengths of groups of weights are numbers")
+        slope = np.sign(w) * (steep - h.penalty.slope(size))
+        return h.each(size).sum(), value(h.factor) * slope
+
+    return _formulas(h.penalty, texts)
 
 
 def _formulas(term: Node, texts: Callable[[], tuple[Any, Any]]) -> tuple[Text, Text]:

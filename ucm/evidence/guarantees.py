@@ -30,7 +30,7 @@ from ucm.language.domains import ChiSquareBall, KLBall, NormBall
 from ucm.language.domains.simplex import Capped
 from ucm.language.losses import Hinge
 from ucm.language.node import TEXT
-from ucm.language.objective import Objective, ScaledLoss
+from ucm.language.objective import Objective, split_scalar
 from ucm.language.parameter import BinaryExpression, value
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection
@@ -208,7 +208,7 @@ def _by_margin(model: Objective, data: Data, solution: Solution, level: float) -
 
     The theorem has no b, so b counts as the weight of a further feature with the value r.
     """
-    loss = model.loss.term if isinstance(model.loss, ScaledLoss) else model.loss
+    loss = split_scalar(model.loss)[1]
     if not isinstance(loss, Hinge) or loss.on is not None or solution.b is None:
         return
     if data.weighing.samples is not None:
@@ -293,9 +293,9 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
     free = [(V, c) for V, c in terms if not _kinds(V)]
     for label, samples in _CLASSES.items():
         class_terms = [(V, label * c) for V, c in terms if _kinds(V) == {samples}]
-        balls = [V for V, c in free if isinstance(V, Ball) and c == label]
-        centred = all(isinstance(B.center, Origin) for B in balls)
-        recognised = class_terms and centred and all(isinstance(V, Ball) for V, _ in free)
+        balls = [V for V, c in free if c == label and isinstance(V, Ball)]
+        centred = all(type(B.center) is Origin for B in balls)
+        recognised = class_terms and centred and all(type(V) is Ball for V, _ in free)
         if not recognised or fitted.solution.b is None or min(c for _, c in class_terms) < 0.0:
             continue
         ellipsoid = _class_ellipsoid(class_terms[0][0], label)
