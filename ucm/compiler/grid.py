@@ -147,5 +147,4 @@ def simple_first(model: RobustMargin | Objective, data: Data, name: str, values:
         ]
         return order if any(of_loss) else order[::-1]
     changed = effects(model, data, name)
-    shrinks = not isinstance(changed, str) and not all(size.grows for size in changed.sizes)
-    return order[::-1] if shrinks else order
+    return order if all(size.grows for size in changed.sizes) else order[::-1]

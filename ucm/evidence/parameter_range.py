@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,9 +32,12 @@ _INTERVALS = 4  # parts of the time left for one interval in a message
 # --- which sets a parameter makes larger ------------------------------------------------------------
 def own_size(node: Node, data: Data) -> Size | None:
     """Return the size of a set or a domain; None for other nodes and for sets or domains without a size."""
-    if isinstance(node, UncertaintySet):
-        return node.size(data)
-    return node.size() if isinstance(node, Domain) else None
+    match node:
+        case UncertaintySet():
+            return node.size(data)
+        case Domain():
+            return node.size()
+    return None
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,13 @@ class Effects:
     These are sizes, as distinct functions of the parameter, and multiplied summands with their factors.
     """
 
-    sizes: list[Size]
-    factors: list[tuple[UncertaintySet, Expression]]
+    sizes: list[Size] = field(default_factory=list)
+    factors: list[tuple[UncertaintySet, Expression]] = field(default_factory=list)
+    why: str = ""
 
 
-def effects(model: RobustMargin, data: Data, name: str) -> Effects | str:
-    """Return the scalars through which a parameter changes the sets, or the reason if it does more."""
+def effects(model: RobustMargin, data: Data, name: str) -> Effects:
+    """Return the scalars through which a parameter changes the sets, or the reason `why` if it does more."""
     every = (own_size(node, data) for node in model.walk())
     sizes = [(size, size.declared) for size in every if size is not None and holds(size.declared, name)]
     sums = model.nodes_of_type(Combination)
@@ -58,22 +62,23 @@ def effects(model: RobustMargin, data: Data, name: str) -> Effects | str:
     for size, scalar in (*sizes, *((Size(L), L) for _, L in factors)):
         inverse = scalar.inverse(name)
         if inverse is None:
-            return f"{scalar.name} does not rise or fall with {name} alone; not computed"
+            return Effects(why=f"{scalar.name} does not rise or fall with {name} alone; not computed")
         functions.append(_of_parameter(size, scalar, inverse, name))
     used = sum(p.name == name for p in model.nodes_of_type(Param))
     if not used:
-        return f"{name} stands for a radius, which is found with the data; not computed"
+        return Effects(why=f"{name} stands for a radius, which is found with the data; not computed")
     if any(name in V.loss.params() for V in model.nodes_of_type(LossBall)):
-        return f"{name} is a factor of the loss of a ball of weights, no size; not computed"
+        return Effects(why=f"{name} is a factor of the loss of a ball of weights, no size; not computed")
     if used == sum(size.times for size, _ in sizes) + len(factors):
         return Effects(list({size.key: size for size in functions[: len(sizes)]}.values()), factors)
     for V in model.nodes_of_type(Domain):
         if V.size() is None and name in V.params():
-            return (
-                f"{type(V).__name__} has the parameter {name} and no size; its method size() tells which of "
-                "its parameters makes it larger"
+            kind = type(V).__name__
+            return Effects(
+                why=f"{kind} has the parameter {name} and no size; its method size() tells which of its "
+                "parameters makes it larger"
             )
-    return f"{name} is no size of a set; not computed"
+    return Effects(why=f"{name} is no size of a set; not computed")
 
 
 def _of_parameter(size: Size, scalar: Expression, inverse: Callable[[float], float], name: str) -> Size:
@@ -94,8 +99,8 @@ def _at(scalar: Expression, name: str, value: float) -> float:
 def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
     """Return the unique size in which a parameter occurs, as a function of it; or the reason for none."""
     changed = effects(model, data, name)
-    if isinstance(changed, str):
-        return changed
+    if changed.why:
+        return changed.why
     if len(changed.sizes) != 1 or changed.factors:
         return f"{name} sets sizes of different kinds; not computed"
     return changed.sizes[0]
@@ -104,8 +109,8 @@ def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
 def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
     """Return True if U grows with the parameter, False if U shrinks, or the reason if neither is known."""
     changed = effects(model, data, name)
-    if isinstance(changed, str):
-        return changed
+    if changed.why:
+        return changed.why
     directions = {size.grows for size in changed.sizes}
     for U, L in changed.factors:
         if isinstance(model.set, Combination) and model.set.terms() == ((U, L),):

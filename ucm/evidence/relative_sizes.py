@@ -187,11 +187,12 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
         return model.as_fractions(model.relative_names())
     model = model if model.params() else _with_params(model, data)
     names = list(model.params())
-    if isinstance(model, Objective):
-        penalty = evaluated(model.penalty, data)
-        names = [n for n in penalty.params() if is_multiple(penalty, n, data.n)] or names[:1]
-    else:
-        names = [n for n in names if not isinstance(grows_with(model, data, n), str)]
+    match model:
+        case Objective():
+            penalty = evaluated(model.penalty, data)
+            names = [n for n in penalty.params() if is_multiple(penalty, n, data.n)] or names[:1]
+        case RobustMargin():
+            names = [n for n in names if grows_with(model, data, n) in (True, False)]
     return model.as_fractions(names)
 
 
