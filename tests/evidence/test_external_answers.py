@@ -58,7 +58,7 @@ def test_support_of_an_intersection_is_below_that_of_its_operands() -> None:
     [
         (ucm.Hull(pos), [1.0, 2.0], ucm.DataError, "4 finite numbers"),
         (ucm.Hull(pos), [1.0, 2.0, np.nan, 0.0], ucm.DataError, "finite"),
-        (ucm.Ball(0, -1.0), np.ones(4), ucm.EmptySetError, "negative"),
+        (ucm.Ball(0, -1.0), np.ones(4), ucm.EmptySetError, "must be at least 0"),
         (ucm.Ball(pos.mean, 1e-3) & ucm.Ball(neg.mean, 1e-3), np.ones(4), ucm.EmptySetError, "empty"),
         (ucm.L1(), np.ones(4), ucm.CompositionError, "penalty"),
     ],
