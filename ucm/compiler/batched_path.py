@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.plan import Plan
+from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.objective import certify_batch
@@ -29,7 +29,7 @@ _AFFINE = 1e-12  # the relative deviation of bounds that count as affine in the 
 
 def batched_path(
     model: RobustMargin | Objective,
-    data: Any,
+    data: Data,
     name: str,
     values: Sequence[float],
     tol: float,
@@ -39,11 +39,7 @@ def batched_path(
 
     `Plan.solve` solves the other values. The list is empty unless the loss is one loss of all samples in
     memory, the data are small, and the penalty is a box of slopes, affine in the parameter, with a multiple
-    of the squared l2 norm.
-
-    Parameters
-    ----------
-    compiled : the plan for a value
+    of the squared l2 norm. `compiled` returns the plan for a value.
     """
     if not (isinstance(model, Objective) and data.source is None and values):
         return []

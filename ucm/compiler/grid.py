@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 
 
 def chosen_names(
-    model: RobustMargin | Objective, data: Data, param: Any = None, where: str = "ClassifierCV",
+    model: RobustMargin | Objective, data: Data, param: str | None = None, where: str = "ClassifierCV",
     remedy: str = 'name it, as param_name="{}"',
 ) -> list[str]:  # fmt: skip
     """Return the names of the parameters to vary: one parameter, or all relative parameters together.
@@ -56,7 +55,7 @@ def chosen_names(
     return names
 
 
-def numbers_in(values: Any) -> list[float]:
+def numbers_in(values: object) -> list[float]:
     """Return the numbers of a sequence as floats; an empty list for any other argument."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         return []
@@ -67,7 +66,7 @@ def numbers_in(values: Any) -> list[float]:
 
 
 def candidates(
-    model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: Any
+    model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: object
 ) -> Vec:
     """Return the candidate values of a parameter: the given sequence, or a number of values by `spread`."""
     if not isinstance(values, int | np.integer) or isinstance(values, bool):

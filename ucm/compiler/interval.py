@@ -8,14 +8,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NoReturn, overload
+from typing import NoReturn, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.evidence.cap_path import CappedHull, CapSolution, interpolated, largest_gap
 from ucm.evidence.parameter_range import size_of, smallest_feasible
@@ -23,6 +24,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor, TimeLimit
 from ucm.forms.solution import Solution
+from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.solvers import ActiveSet
 
@@ -38,16 +40,10 @@ _LEAST = 0.05  # of the distance of the smallest set: the path ends there, befor
 
 @dataclass(frozen=True)
 class InterpolatedPoint:
-    """The interpolated (w, b), point of U and bounds at a parameter value between two solved values.
+    """The interpolated w of norm 1 and bias, point x of U and bounds at a value between two solved values.
 
-    Attributes
-    ----------
-    value : of the parameter
-    w : (n,) of norm 1
-    b : the bias, between the biases of the two neighbours
-    x : (n,) a point of U
-    objective, bound : `-||x||` and the largest `-w'x` over U: `objective <= optimum <= bound`
-    relative_gap : `(bound - objective) / ||x||`
+    `objective <= optimum <= bound`: `-||x||`, and the largest `-w'x` over U; `relative_gap` is their
+    difference over `||x||`.
     """
 
     value: float
@@ -61,11 +57,10 @@ class InterpolatedPoint:
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """The fraction of errors on further samples, as a step function of a parameter.
+    """The fraction of errors on further samples, as a step function of the parameter `name`.
 
     Attributes
     ----------
-    name : the parameter
     edges : (k + 1,) values at which the error may change, ascending
     errors : (k,) fractions of errors between two edges
     """
@@ -74,7 +69,7 @@ class ErrorCurve:
     edges: Vec
     errors: Vec
 
-    def at(self, value: Any) -> Any:
+    def at(self, value: ArrayLike) -> Vec:
         """Return the fraction of errors at a parameter value, or at each value of an array."""
         place = np.searchsorted(self.edges, value, side="right") - 1
         return self.errors[np.clip(place, 0, self.errors.size - 1)]
@@ -162,7 +157,7 @@ class IntervalPath(Sequence[Solution]):
         b = self.solution(k).b
         return None if b is None else b * float(np.linalg.norm(self.breaks[k].w))
 
-    def validation(self, X: Any, y: Vec) -> ErrorCurve:
+    def validation(self, X: Matrix, y: Vec) -> ErrorCurve:
         """Return the exact error curve of the interpolated (w, b) on further samples.
 
         Between two solved values w, as long as x, and b in its scale are linear in t, so that each sample
@@ -205,7 +200,7 @@ class _MovingCaps:
     least, most : the c of the smallest set, and of the whole hulls
     """
 
-    def __init__(self, model: Any, data: Data, name: str) -> None:
+    def __init__(self, model: RobustMargin | Objective, data: Data, name: str) -> None:
         def refuse(model: object, why: str = "") -> NoReturn:
             raise ParameterError(
                 f'path: {name}="all": expected two reduced hulls whose caps it sets, in the Euclidean norm, '
@@ -268,8 +263,8 @@ class _MovingCaps:
 
 
 def path_over_interval(
-    model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None,
-    progress: Callable[[int, Any], object] | None, time_limit: TimeLimit | None,
+    model: RobustMargin | Objective, data: Data, name: str, eps: float, between: Sequence[float] | None,
+    progress: Callable[[int, Solution], object] | None, time_limit: TimeLimit | None,
 ) -> IntervalPath:  # fmt: skip
     """Solve two reduced hulls over an interval, with a relative gap of at most `eps` at every value.
 

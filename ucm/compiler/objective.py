@@ -260,8 +260,8 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
     def warm_start(self, warm: Solution) -> Answer | None:
         if warm.weights is None or warm.weights.size != self.data.given:
             raise warm_start_error("over the same samples")
-        weights: Any = self.data.weighing.gather(warm.weights)
-        return Answer(slopes=weights / self.factor)
+        weights = self.data.weighing.gather(warm.weights)
+        return None if weights is None else Answer(slopes=weights / self.factor)
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         form, X, data = self.form, self.form.X, self.data

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ucm.compiler.batched_path import batched_path
 from ucm.compiler.compile import bound, in_its_space, plan_of
@@ -76,7 +76,7 @@ class Path(Sequence[Solution]):
         """
         return self._interval("at").at(value)
 
-    def validation(self, X_val: Any, y_val: Any) -> ErrorCurve:
+    def validation(self, X_val: ArrayLike, y_val: ArrayLike) -> ErrorCurve:
         """Return the error on further samples as an exact step function of the parameter of an interval path.
 
         Raises
@@ -361,8 +361,9 @@ def solve_in_turn(
 
 
 def _over_all(
-    model: RobustMargin | Objective, X: Any, y: Any, name: str, options: dict, eps: float | None,
-    between: Any, progress: Callable[[int, Solution], object] | None, time_limit: TimeLimit | None,
+    model: RobustMargin | Objective, X: object, y: ArrayLike, name: str, options: dict, eps: float | None,
+    between: Sequence[float] | None, progress: Callable[[int, Solution], object] | None,
+    time_limit: TimeLimit | None,
 ) -> tuple[Data, IntervalPath]:  # fmt: skip
     """Return the bound samples and the path over an interval, after validation of the options."""
     if is_stored(X):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucm.data.bound_data import Data, GramSpace
+from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import RowSource, as_double
@@ -391,8 +391,7 @@ def coefficients_of(
     unit vectors as samples. If w is not x / ||x||, the coefficients of the difference come from the factor of
     the Gram matrix.
     """
-    by_rows = isinstance(data.space, GramSpace)
-    point = x if by_rows else model.set.evaluate(data.over_samples, iter(q))[0]
+    point = x if data.space.gram is not None else model.set.evaluate(data.over_samples, iter(q))[0]
     norm = data.space.norm(x)
     # if 0 lies in U, x and w have opposite directions
     side = -1.0 if data.space.inner(w, x) < 0.0 else 1.0

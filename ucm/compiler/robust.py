@@ -111,7 +111,7 @@ class _RobustLowering(Lowering[Form]):
     def describe(self) -> dict[str, str]:
         form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
-        rows = isinstance(data.space, GramSpace)
+        rows = data.space.gram is not None
         facts = {
             "data": self.describe_data(*(["rows of its Gram matrix as needed"] if rows else [])),
             "form": f"min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; q in {sizes or 'none'}",
@@ -133,7 +133,7 @@ class _RobustLowering(Lowering[Form]):
         unit = None
         if w is not None:
             unit = data.space.direction(w, model.norm)
-        elif c is not None and isinstance(data.space, GramSpace):
+        elif c is not None and data.space.gram is not None:
             unit = data.space.dual_vector(c, 2.0) if data.space.norm(c) > 0.0 else None
         elif c is not None:
             unit = data.space.direction(np.asarray(data.X.T @ c), 2.0)
@@ -205,7 +205,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
     @property
     def by_rows(self) -> bool:
         """True if the form uses inner products of the samples only, without coordinates."""
-        return isinstance(self.data.space, GramSpace)
+        return self.data.space.gram is not None
 
     @functools.cached_property
     def unit(self) -> UnitNorm:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ucm import solvers
-from ucm.data.bound_data import GramSpace
 from ucm.errors import ParameterError, SolverError, brief, did_you_mean
 from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual
@@ -278,8 +277,8 @@ def requested_solvers(requested: str | Solver, form: type) -> list[Solver]:
 
 def refusal(solver: Solver, form: Any) -> str | None:
     """Return the reason for which a solver does not take the form; None if accepted."""
-    rows = isinstance(form, MinNorm) and isinstance(form.space, GramSpace)
-    if rows and not isinstance(solver, NearestPoint):
+    hidden = isinstance(form, MinNorm) and form.space.gram is not None
+    if hidden and not isinstance(solver, NearestPoint):
         return "there are inner products only, and it needs coordinates"
     return solver.refuse(form)
 
@@ -298,7 +297,8 @@ def choose(form: Any, requested: str | Solver) -> Solver | None:
     for solver, why in reasons:
         if why is None:
             return solver
-    for solver, why in reversed(reasons):
+    if reasons:
+        solver, why = reasons[-1]
         where = " where 0 lies in U" if isinstance(form, UnitNorm) else ""
         raise SolverError(f'solver {solver.name!r} does not take this model{where}: {why}; use solver="auto"')
     return None

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.bound_data import GramSpace
 from ucm.errors import brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
@@ -34,7 +33,7 @@ class NearestPoint(Solver[MinNorm]):
                 return f"{brief(b.domain)} is not the weights of a reduced convex hull"
             if b.groups is None and not self.weighted:
                 return "it knows one cap for a class"
-        if isinstance(form.space, GramSpace):
+        if form.space.gram is not None:
             if any(b.samples is None or b.weight == 0.0 for b in form.blocks):
                 return "a hull is not made of the samples of the kernel"
             uses = np.zeros(form.n, dtype=np.intp)

@@ -8,7 +8,7 @@ of `ucm.forms`, `ucm.forms.distance` first; a solver returns a `ucm.forms.answer
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import ClassVar, Generic, TypeVar, get_args, get_origin
 
 from ucm.data.options import OptionSpec
 from ucm.forms.answer import Answer
@@ -93,7 +93,7 @@ def solver_of(form: type, example: str = "ucm.solvers.SSNAL()") -> OptionSpec:
 def solvers_of(form: type) -> OptionSpec:
     """Return the `OptionSpec` of an option that takes a non-empty tuple of solvers of this form."""
 
-    def holds(x: Any) -> bool:
+    def holds(x: object) -> bool:
         return isinstance(x, tuple) and len(x) > 0 and all(map(solver_of(form).holds, x))
 
     example = "(ucm.solvers.SSNAL(), ucm.solvers.APG())"

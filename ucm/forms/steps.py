@@ -6,9 +6,11 @@ Plain functions of numbers; `ucm/native/hulls.c` has the line search and the gro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+
+Parts = TypeVar("Parts")
 
 MOST = 40  # Newton steps of one outer step
 TRIALS = 40  # of a line search
@@ -19,7 +21,7 @@ GAINED = 0.99  # of the least error so far: above, nothing is gained
 SHRINK = 0.1  # of sigma after `MOST` Newton steps: the kinks for this sigma are too sharp for the start
 
 
-def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) -> float:
+def line_search(slope: Callable[[float, Parts], float], parts: Parts, start: float) -> float:
     """Return a descent step t > 0 with `|slope(t, parts)| <= 0.2 |start|`, or the last of `TRIALS` trials.
 
     The slope of a convex function psi along a descent direction does not fall, and starts at `start < 0`.

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.bound_data import GramSpace
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
@@ -71,12 +70,12 @@ class Pairs:
                 mass.append(g.mass)
             group.append(own)
             cap.append(bound)
-        if isinstance(form.space, GramSpace):
-            gram = form.space.gram
+        gram = form.space.gram
+        if gram is not None:
             index = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
             signs = [np.ones(b.map.shape[1]) if b.classes is None else b.classes for b in form.blocks]
             s = np.concatenate([b.weight * sign for b, sign in zip(form.blocks, signs, strict=True)])
-            scores = form.space.scores(form.center) if form.center.any() else form.center
+            scores = gram.times(form.center) if form.center.any() else form.center
             products, square = s * scores[index], float(form.center @ scores)
         else:
             Z: Any = [b.map.matrix().T for b in form.blocks]
