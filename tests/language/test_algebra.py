@@ -15,7 +15,7 @@ from ucm import Param, neg, pos, signed
 from ucm.data.bound_data import bind
 from ucm.errors import CompositionError
 from ucm.language.sets import LinearCombination
-from ucm.language.statistics.affine import MatrixNode, VectorNode
+from ucm.language.statistics.affine import MatrixNode, VectorNode, stacked_factors
 
 RNG = np.random.default_rng(5)
 Y = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
@@ -82,8 +82,8 @@ def test_a_vector_has_its_value(node: VectorNode, value: np.ndarray) -> None:
 def test_a_matrix_has_its_value(node: MatrixNode, value: np.ndarray) -> None:
     assert isinstance(node, MatrixNode) and node.dimension(3) == 3
     np.testing.assert_allclose(at(node), value, atol=1e-13)
-    F = [f.matrix() for f in node.factors(DATA)]
-    F = np.hstack([f.toarray() if sparse.issparse(f) else f for f in F])
+    F = stacked_factors(node, DATA).matrix()
+    F = F.toarray() if sparse.issparse(F) else F
     np.testing.assert_allclose(F @ F.T, value, atol=1e-13)
 
 

@@ -24,6 +24,7 @@ from ucm.language.domains import NormBall
 from ucm.language.node import Node
 from ucm.language.notation import Notation
 from ucm.language.parameter import Param, Parameters, Scalar
+from ucm.language.statistics.affine import stacked_factors
 from ucm.testing import check_set
 
 RNG = np.random.default_rng(3)
@@ -86,7 +87,7 @@ def test_covariance_is_that_of_numpy() -> None:
     data = bind(X, Y)
     for node, part in ((pos.cov, X[Y > 0]), (neg.cov, X[Y < 0]), (signed.cov, Y[:, None] * X)):
         np.testing.assert_allclose(node.evaluate(data), np.cov(part.T, bias=True), atol=1e-13)
-        F = np.hstack([np.asarray(f.matrix()) for f in node.factors(data)])
+        F = np.asarray(stacked_factors(node, data).matrix())
         np.testing.assert_allclose(F @ F.T, np.cov(part.T, bias=True), atol=1e-13)
     both = (0.5 * pos.cov + neg.cov).evaluate(data)
     expected = 0.5 * np.cov(X[Y > 0].T, bias=True) + np.cov(X[Y < 0].T, bias=True)

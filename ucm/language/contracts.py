@@ -174,7 +174,7 @@ class MassConstraint:
     @property
     def most(self) -> Any:
         """The upper bound `min(cap, mass)` of each entry, a number or an array like `cap`."""
-        return min(self.cap, self.mass) if isinstance(self.cap, float) else np.minimum(self.cap, self.mass)
+        return np.minimum(self.cap, self.mass) if np.ndim(self.cap) else min(self.cap, self.mass)
 
 
 class BoundDomain(metaclass=Kind):
@@ -246,6 +246,10 @@ class Domain(BoundDomain, RotationInvariant):
     """A domain as declared, without data: a closed convex set of parameter vectors of any dimension."""
 
     example: ClassVar[str] = "NormBall(0.2)"
+
+    def intersected(self) -> list[Domain]:
+        """Return the operands of nested intersections, in order; any other domain alone."""
+        return [self]
 
     def inside_formula(self, notation: Notation) -> str:
         """Return the formula of the constraints of the domain other than those of the simplex."""

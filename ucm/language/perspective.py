@@ -107,21 +107,12 @@ def _conic(
 
 def _in_cones(image: Any, dims: Any) -> list[cp.Constraint]:
     """Return the constraints `image in K`, with the cones of K in the order of CVXPY."""
-    constraints: list = []
-    ends = np.cumsum([0, dims.zero, dims.nonneg])
-    if dims.zero:
-        constraints.append(image[: ends[1]] == 0)
-    if dims.nonneg:
-        constraints.append(image[ends[1] : ends[2]] >= 0)
-    at = int(ends[2])
-    for size in dims.soc:
-        constraints.append(cp.SOC(image[at], image[at + 1 : at + size]))
-        at += size
-    if dims.exp:
-        rows = image[at : at + 3 * dims.exp]
-        constraints.append(cp.ExpCone(rows[0::3], rows[1::3], rows[2::3]))
-        at += 3 * dims.exp
-    if dims.p3d:
-        rows = image[at : at + 3 * len(dims.p3d)]
-        constraints.append(cp.PowCone3D(rows[0::3], rows[1::3], rows[2::3], np.array(dims.p3d)))
-    return constraints
+    cones = [
+        (dims.zero, lambda x: x == 0),
+        (dims.nonneg, lambda x: x >= 0),
+        *((size, lambda x: cp.SOC(x[0], x[1:])) for size in dims.soc),
+        (3 * dims.exp, lambda x: cp.ExpCone(x[0::3], x[1::3], x[2::3])),
+        (3 * len(dims.p3d), lambda x: cp.PowCone3D(x[0::3], x[1::3], x[2::3], np.array(dims.p3d))),
+    ]
+    ends = np.cumsum([0, *(size for size, _ in cones)])
+    return [cone(image[end - size : end]) for (size, cone), end in zip(cones, ends[1:], strict=True) if size]

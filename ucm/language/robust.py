@@ -83,21 +83,24 @@ class RobustMargin(Arithmetic):
 
 def as_model(model: object, where: str) -> RobustMargin:
     """Return the `RobustMargin` of a set with p = 2, or a `RobustMargin` unchanged."""
-    if isinstance(model, RobustMargin):
-        return model
-    if isinstance(model, UncertaintySet):
-        return RobustMargin(model)
-    if isinstance(model, Loss):
-        raise CompositionError(
-            f"{where}: {model!r} is a loss without a penalty, so that w may grow without bound (on "
-            "separable data it has no minimum); write loss + lam * penalty, as Hinge() + 0.5 * L1()"
-        )
-    if isinstance(model, Penalty):
-        raise CompositionError(
-            f"{where}: {model!r} is a penalty without a loss, whose minimum is w = 0; "
-            "write loss + lam * penalty, as Hinge() + 0.5 * L1()"
-        )
-    raise CompositionError(
-        f"{where}: expected an uncertainty set or a RobustMargin, got {brief(model)}; "
-        "write for example ucm.models.nu_svm(0.3)"
-    )
+    match model:
+        case RobustMargin():
+            return model
+        case UncertaintySet():
+            return RobustMargin(model)
+        case Loss():
+            why = (
+                f"{model!r} is a loss without a penalty, so that w may grow without bound (on separable data "
+                "it has no minimum); write loss + lam * penalty, as Hinge() + 0.5 * L1()"
+            )
+        case Penalty():
+            why = (
+                f"{model!r} is a penalty without a loss, whose minimum is w = 0; write loss + lam * penalty, "
+                "as Hinge() + 0.5 * L1()"
+            )
+        case _:
+            why = (
+                f"expected an uncertainty set or a RobustMargin, got {brief(model)}; write for example "
+                "ucm.models.nu_svm(0.3)"
+            )
+    raise CompositionError(f"{where}: {why}")

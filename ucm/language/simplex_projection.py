@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ucm import native
 from ucm.data.linear_map import Vec
 
 ROUNDING = 1e-12
 """Relative slack below which a point counts as inside and a boundary value as admissible."""
 
 
-def vector(x: Any) -> Vec:
+def vector(x: ArrayLike) -> Vec:
     """Return x as a contiguous float64 array."""
     return np.ascontiguousarray(x, dtype=np.float64)
 
@@ -23,22 +22,6 @@ def vector(x: Any) -> Vec:
 def round_violation(violation: float) -> float:
     """Return the violation, or 0 if at most `ROUNDING`."""
     return 0.0 if violation <= ROUNDING else float(violation)
-
-
-# --- the l1 ball ---------------------------------------------------------------------------------------
-def soft_to_mass(v: Vec, total: float) -> Vec:
-    """Return the projection of v on the l1 ball `||q||_1 <= total`, by a soft threshold.
-
-    The threshold is the root of a piecewise linear function, by Newton's method: Cominetti, Mascarenhas and
-    Silva (2014), A Newton's method for the continuous quadratic knapsack problem.
-    """
-    size = np.abs(vector(v))
-    if size.sum() <= total:
-        return vector(v).copy()
-    if total <= 0.0:
-        return np.zeros(size.size)
-    ref, shift = native.threshold(size, np.inf, total)
-    return np.sign(v) * np.maximum((size - ref) - shift, 0.0)
 
 
 # --- a cap for each entry --------------------------------------------------------------------------
@@ -69,12 +52,7 @@ def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
 # --- Jacobians -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Jacobian:
-    """The symmetric N x N matrix `J = diag(d) + U S U'`, `0 <= J <= I`, with U (N, r) and S (r, r).
-
-    Attributes
-    ----------
-    d, U, S : its parts
-    """
+    """The symmetric N x N matrix `J = diag(d) + U S U'`, `0 <= J <= I`, with U (N, r) and S (r, r)."""
 
     d: Vec
     U: NDArray[np.float64]

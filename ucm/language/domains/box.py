@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -25,6 +25,8 @@ from ucm.language.parameter import Expression, Param, Scalar, named, subject, va
 from ucm.language.simplex_projection import jacobian, vector
 from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
+Bound = Scalar | tuple[float, ...] | VectorNode
+
 
 def _as_bound(x: Any, where: str = "") -> Any:
     """Return a bound as a scalar, a tuple of numbers or a vector node; refuse NaN and other shapes."""
@@ -36,36 +38,40 @@ def _as_bound(x: Any, where: str = "") -> Any:
         return x if isinstance(x, Expression) else as_number(x, where)
     try:
         bounds = np.array(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CompositionError(
-            f"{where}: expected a number, a Param, or one number for each coordinate, got {brief(x)}; "
-            "write Box(0.0, 1.0)"
-        ) from error
+    except (TypeError, ValueError):
+        bounds = np.empty(0)
     if bounds.ndim != 1 or bounds.size == 0 or np.isnan(bounds).any():
         raise CompositionError(
-            f"{where}: expected one number for each coordinate, got {brief(x)}; give a vector without NaN"
+            f"{where}: expected a number, a Param, or one number for each coordinate, got {brief(x)}; "
+            "write Box(0.0, 1.0), or give a vector without NaN"
         )
     return tuple(bounds.tolist())
 
 
-def _by_entry(x: Any) -> bool:
+def _by_entry(x: Bound) -> bool:
     """True if the bound is a vector, with one number for each coordinate."""
     return isinstance(x, tuple | VectorNode)
 
 
-def _number(x: Any) -> Any:
+def _number(x: Bound) -> Any:
     """Return the number or array of a bound at the present values of its parameters."""
-    if isinstance(x, VectorSum):
-        return sum(value(c) * _number(v) for c, v in x.terms)
-    if isinstance(x, ConstantVector):
-        return x.entries
-    return np.array(x) if isinstance(x, tuple) else value(x)
+    match x:
+        case VectorSum():
+            return sum(value(c) * _number(v) for c, v in x.terms)
+        case ConstantVector():
+            return x.entries
+        case tuple():
+            return np.array(x)
+    return value(x)  # type: ignore[arg-type]
 
 
-def _written(x: Any, notation: Notation) -> str:
-    if isinstance(x, VectorNode):
-        return x.formula(notation)
-    return notation.array(np.array(x)) if isinstance(x, tuple) else notation.scalar(x)
+def _written(x: Bound, notation: Notation) -> str:
+    match x:
+        case VectorNode():
+            return x.formula(notation)
+        case tuple():
+            return notation.array(np.array(x))
+    return notation.scalar(x)
 
 
 class Box(Domain, SemiSmooth):
@@ -95,8 +101,8 @@ class Box(Domain, SemiSmooth):
     array([1., 2.])
     """
 
-    lower: Scalar | tuple[float, ...] | VectorNode = converted(converter=_as_bound, default=0.0)
-    upper: Scalar | tuple[float, ...] | VectorNode = converted(converter=_as_bound, default=1.0)
+    lower: Bound = converted(converter=_as_bound, default=0.0)
+    upper: Bound = converted(converter=_as_bound, default=1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -179,17 +185,11 @@ class Box(Domain, SemiSmooth):
         crossed = np.flatnonzero(np.less(upper, lower) | np.equal(lower, np.inf) | np.equal(upper, -np.inf))
         if crossed.size == 0:
             return None
-        if _by_entry(self.lower) or _by_entry(self.upper):
-            k = int(crossed[0])
-            low, high = (float(np.broadcast_to(x, dim)[k]) for x in (lower, upper))
-            return (
-                f"{self!r}: empty, the upper bound {high:.6g} of coordinate {k} is below the lower bound "
-                f"{low:.6g}; it must be at least that"
-            )
-        bottom, top = cast("Scalar", self.lower), cast("Scalar", self.upper)
+        k = int(crossed[0])
+        low, high = (float(np.broadcast_to(x, dim)[k]) for x in (lower, upper))
         return (
-            f"{self!r}: empty, {named(top, 'upper bound')} is below {named(bottom, 'lower bound')}; "
-            f"{subject(top, 'upper bound')} must be at least {value(bottom):.6g}"
+            f"{self!r}: empty, the upper bound {high:.6g} of coordinate {k} is below the lower bound "
+            f"{low:.6g}; it must be at least that"
         )
 
     @property

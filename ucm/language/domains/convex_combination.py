@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ _INTEGER = 1e-12  # relative: the inverse of a cap that is an integer up to roun
 class OperandDomain:
     """A domain of an operand, and the slice of its coordinates."""
 
-    domain: Any
+    domain: BoundDomain
     where: slice
 
     @property
@@ -50,20 +50,13 @@ class OperandDomain:
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a union: its domains, and the place of its coefficient t.
-
-    Attributes
-    ----------
-    parts : the domains
-    unit, place : rho, and the place of the coordinate `rho t`. 0: t is no coordinate, as the first of the
-        domains lies on the simplex, and t is the sum of its entries.
-    """
+    """An operand of a union: its domains, and the place of its coefficient t."""
 
     parts: tuple[OperandDomain, ...]
-    unit: float
-    place: int
+    unit: float  # rho; 0: t is the sum of the entries of the first domain, on the simplex, and no coordinate
+    place: int  # of the coordinate `rho t`
 
-    def coefficient(self, q: Any) -> Any:
+    def coefficient(self, q: cp.Expression) -> cp.Expression:
         """Return the coefficient t of the operand, from an array or a CVXPY expression q."""
         return q[self.place] / self.unit if self.unit else q[self.parts[0].where].sum()
 
@@ -99,7 +92,7 @@ class ConvexCombination(BoundDomain):
                 operand[o.place] = g
         return operand
 
-    def coefficients(self, q: Any) -> list:
+    def coefficients(self, q: cp.Expression) -> list:
         """Return the coefficient t_g of each operand, from an array or a CVXPY expression q."""
         return [o.coefficient(q) for o in self.operands]
 
@@ -167,23 +160,17 @@ class ConvexCombination(BoundDomain):
 class Coefficient(NamedTuple):
     """The coefficient t of an operand, a piecewise linear function of the multiplier mu of `sum t = 1`.
 
-    Attributes
-    ----------
-    mu, t, theta : breakpoints with descending mu: the first t is 0, the last one 1
-    r : t over the largest entry of q
+    Its breakpoints have descending mu: the first t is 0, the last one 1.
     """
 
     mu: Vec
     t: Vec
     theta: Vec
-    r: float = 1.0
+    r: float = 1.0  # t over the largest entry of q
 
     @classmethod
     def up_to_one(cls, mu: Vec, t: Vec, theta: Vec, r: float = 1.0) -> Coefficient:
-        """Return the function of these breakpoints, cut off at t = 1.
-
-        No larger t cancels then.
-        """
+        """Return the function of these breakpoints, cut off at t = 1, so that no larger t cancels."""
         k = min(int(np.searchsorted(t, 1.0)), t.size - 1)  # of NaN the end
         part = (1.0 - t[k - 1]) / (t[k] - t[k - 1])
         ends = [np.append(v[:k], v[k - 1] + part * (v[k] - v[k - 1])) for v in (mu, theta)]
@@ -221,9 +208,7 @@ def simplex_coefficient(v: Vec, cap: float) -> Coefficient:
 def ball_coefficient(radius: float, unit: float, length: float, at: float) -> Coefficient:
     """Return the coefficient function of the cone `||p||_2 <= radius t` with the coordinate `unit t`.
 
-    Parameters
-    ----------
-    length, at : of the scores of p, and the score of that coordinate
+    `length` is that of the scores of p, `at` the score of that coordinate.
     """
     top, inside = unit * at + radius * length, length / radius if radius > 0.0 else 0.0
     t = np.array([0.0, inside, inside + 1.0])
@@ -322,8 +307,8 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
         return Jacobian(d, U, np.asarray(block_diag(*small)) if small else np.zeros((0, 0)))
 
 
-def _radius(D: Any) -> float:
-    return max(value(D.radius), 0.0)
+def _radius(D: BoundDomain) -> float:
+    return max(value(D.radius), 0.0)  # type: ignore[attr-defined]
 
 
 def _exact(o: Operand) -> bool:
@@ -341,9 +326,7 @@ def convex_combination(
 ) -> ConvexCombination:
     """Return the convex combination of operands, with a projection if every t has a closed form.
 
-    Parameters
-    ----------
-    operands : for each operand its domains with their dimensions, and its rho
+    For each operand `operands` has its domains with their dimensions, and its rho.
     """
     ends = itertools.accumulate((n for domains, _ in operands for _, n in domains), initial=0)
     slices = itertools.starmap(slice, itertools.pairwise(ends))

@@ -204,6 +204,9 @@ class DomainIntersection(Domain, ConicDomain):
     left: Domain
     right: Domain
 
+    def intersected(self) -> list[Domain]:
+        return self.left.intersected() + self.right.intersected()
+
     def violation(self, q: Vec) -> float:
         return max(d.violation(q) for d in (self.left, self.right))
 
@@ -215,9 +218,8 @@ class DomainIntersection(Domain, ConicDomain):
         return self.left.own_constraints(q) + self.right.own_constraints(q)
 
     def __repr__(self) -> str:
-        right = repr(self.right)
-        nested = isinstance(self.right, DomainIntersection)
-        return f"{self.left!r} & ({right})" if nested else f"{self.left!r} & {right}"
+        nested = len(self.right.intersected()) > 1
+        return f"{self.left!r} & ({self.right!r})" if nested else f"{self.left!r} & {self.right!r}"
 
     def formula(self, notation: Notation) -> str:
         return f"{self.left.formula(notation)}, {self.right.formula(notation)}"

@@ -212,13 +212,7 @@ class LossBall(SimplexDomain):
 
     @property
     def bound(self) -> Scalar:
-        """The declared radius; a `CompositionError` if lam is declared in its place.
-
-        Raises
-        ------
-        CompositionError
-            The ball is given by lam, which has a radius only together with data.
-        """
+        """The declared radius; refused if lam is declared in its place, which has one only with data."""
         if self.radius is None:
             raise CompositionError(
                 f"{self!r}: expected a radius, got lam, which has one together with data; compile the model "
@@ -234,10 +228,7 @@ class LossBall(SimplexDomain):
         return SimplexSublevelSet(self, samples, value(self.bound), self.curve(samples))
 
     def too_flat(self, samples: SampleWeights) -> str | None:
-        """Return why the largest slope of the loss is below a uniform weight; None otherwise.
-
-        If it is below, the ball is empty for every radius.
-        """
+        """Return why the ball is empty for all radii, the largest slope below a uniform weight; or None."""
         steepest = self.loss.steepest()
         needed = float((samples.uniform() / samples.c).max()) * samples.total
         if needed <= steepest * (1.0 + ROUNDING):
@@ -334,8 +325,8 @@ class ChiSquareBall(SimplexDomain):
 
     def size(self) -> Size:
         if self.level is None:
-            return Size(self._given, _root, lambda r: r * r, ("root",))
-        return Size(self.level, _quantile, _level_of, ("level",))
+            return Size(self._given, lambda rho: max(rho, 0.0) ** 0.5, lambda root: root * root, ("root",))
+        return Size(self.level, _quantile, lambda root: float(ndtr(root)), ("level",))
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         N, c = samples.total, samples.weights
@@ -354,13 +345,5 @@ class ChiSquareBall(SimplexDomain):
         return mean + notation.leq + notation.fraction(quantile, "N")
 
 
-def _root(rho: float) -> float:
-    return math.sqrt(max(rho, 0.0))
-
-
 def _quantile(level: float) -> float:
     return float(ndtri(level)) if 0.5 <= level < 1.0 else 0.0
-
-
-def _level_of(root: float) -> float:
-    return float(ndtr(root))

@@ -40,7 +40,6 @@ from ucm.language.simplex_projection import (
     clip_to_mass,
     jacobian,
     kinks,
-    soft_to_mass,
     vector,
 )
 
@@ -269,7 +268,8 @@ class NormBall(Domain, SemiSmooth):
             return q, np.full(v.size, factor), q
         sign = np.sign(v)
         if p == 1.0:
-            q = soft_to_mass(v, radius)
+            ref, shift = native.threshold(size, np.inf, radius)  # Newton's method (Cominetti et al. 2014)
+            q = sign * np.maximum((size - ref) - shift, 0.0)
             return q, (q != 0.0).astype(float), sign
         # scaled to the unit ball; h'' and h' are those of the scaled point
         unscaled = size * (FAR / length) if length > FAR * radius else size / radius

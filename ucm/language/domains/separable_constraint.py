@@ -120,11 +120,9 @@ Masses = Sequence[tuple[Index, float | None]]
 def solve(
     h: SeparableFunction, v: Vec, parts: Masses, radius: float, least: float, *, prox: bool
 ) -> KKTPoint:
-    """Return the nearest point to v (prox) or the maximiser of `<v, q>` with `h(q) = radius`.
+    """Return the nearest point to v (prox) or the maximiser of `<v, q>` with `h(q) = radius`, for lam > 0.
 
-    A mass of None is free: theta = 0.
-
-    The caller has made sure that lam > 0. `least` is the smallest value of h. As `(h - least)^(-1/2)` is
+    A mass of None is free: theta = 0. `least` is the smallest value of h. As `(h - least)^(-1/2)` is
     nearly linear in lam (exactly so for the Euclidean norm), Newton's method is applied to that, in a
     bracket.
     """
@@ -170,9 +168,9 @@ def solve(
 
 
 def _slopes(point: KKTPoint, parts: Masses) -> tuple[list[np.float64], np.float64]:
-    """Return minus the derivatives of theta (for each class) and of h with respect to lam.
+    """Return the means of h' by the weights w, and the sum of squares about them.
 
-    They are the means of `h'` by the weights w, and the sum of the squares about the means.
+    They are minus the derivatives of theta (for each class) and of h with respect to lam.
     """
     means, fall = [], np.float64(0.0)
     for index, mass in parts:
@@ -228,10 +226,7 @@ def _unscaled(point: KKTPoint, unit: float) -> KKTPoint:
 
 
 def _join(ends: list[KKTPoint | None], radius: float, h: SeparableFunction) -> KKTPoint:
-    """Return the point with `h(q) = radius` between the points on the two sides of a jump of h.
-
-    A single point is returned unchanged.
-    """
+    """Return the point with `h(q) = radius` between those beside a jump of h, or the only one."""
     high, low = ends
     if high is None or low is None or high is low:
         return next(point for point in ends if point is not None)
@@ -306,9 +301,9 @@ def _mix(
     lam: float,
     exponent: float | None,
 ) -> KKTPoint:
-    """Return the point with the exact class masses at lam, and update theta in place.
+    """Return the point with the exact class masses at lam, and update the starts theta to the roots.
 
-    The given theta are the starts of the roots. In a class whose sum jumps at its root, q is a convex
+    In a class whose sum jumps at its root, q is a convex
     combination of the two sides.
     """
     q, w, normal = np.empty_like(v), np.empty_like(v), np.empty_like(v)

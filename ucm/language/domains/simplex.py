@@ -155,10 +155,7 @@ class CappedSimplex(SimplexDomain):
 
 
 def _two_over(nu: float) -> float:
-    try:
-        return 2.0 / nu
-    except ZeroDivisionError:
-        return -math.inf  # no nu
+    return 2.0 / nu if nu else -math.inf  # no nu
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -28,7 +28,7 @@ from ucm.language.contracts import (
     Splits,
     UncertaintySet,
 )
-from ucm.language.domains import DomainIntersection, NormBall, Simplex
+from ucm.language.domains import NormBall, Simplex
 from ucm.language.node import Notation, RotationInvariant, axes, converted
 from ucm.language.parameter import Expression, Scalar
 from ucm.language.statistics.affine import (
@@ -88,7 +88,7 @@ class DomainImage(UncertaintySet):
         return data.once(("pieces", self), lambda: self._pieces(self.sample_weights(data)))
 
     def _pieces(self, samples: SampleWeights | None) -> list[BoundDomain]:
-        declared = _operands(self.declared()[1])
+        declared = self.declared()[1].intersected()
         if samples is None:
             return [*declared]
         domains = [D.bind(samples) for D in declared]
@@ -136,7 +136,7 @@ class DomainImage(UncertaintySet):
         x = A.matrix() @ q
         x = x if isinstance(c, Origin) else c.cvxpy(data, scope) + x
         constraints = []
-        for D in _operands(domain):
+        for D in domain.intersected():
             size = D.size()
             number = None if size is None else scope.of(size)
             constraints += D.cvxpy(q, number) if samples is None else D.inside(q, number, samples)
@@ -172,13 +172,6 @@ class DomainImage(UncertaintySet):
             remainder = g - sum((s for s, _ in chosen), start=np.zeros(g.size))
             bounds.append(first.support(remainder)[0] + sum(height for _, height in chosen))
         return min(bounds), None
-
-
-def _operands(domain: Domain) -> list[Domain]:
-    """Return the operands of nested intersections, in order; any other domain alone."""
-    if isinstance(domain, DomainIntersection):
-        return _operands(domain.left) + _operands(domain.right)
-    return [domain]
 
 
 class Point(UncertaintySet, RotationInvariant):
@@ -376,7 +369,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
         return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        roots = [(c, _root(F)) for c, F in self.shape.weighted_factors(data)]
+        roots = [(c, _root(F)) for c, F in self.shape.factors(data)]
         u = cp.Variable(sum(F.shape[1] for _, F in roots), name="u")
         x, start = self.center.cvxpy(data, scope), 0
         for c, F in roots:

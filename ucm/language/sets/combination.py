@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import reduce
 from numbers import Real
 from operator import add
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import ComposedMap, Vec
+from ucm.data.linear_map import ComposedMap, Matrix, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
@@ -48,6 +48,8 @@ from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import SampleNode
 from ucm.language.terms import Penalty, ProximalPenalty, Term
 
+Product = TypeVar("Product")  # an array or a CVXPY expression
+
 
 class Combination(UncertaintySet):
     """The base class of Minkowski sums `{sum_k L_k x_k : x_k in U_k}`, the L_k numbers or matrices.
@@ -57,13 +59,13 @@ class Combination(UncertaintySet):
     """
 
     @abstractmethod
-    def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
+    def terms(self) -> tuple[tuple[UncertaintySet, Scalar | Matrix], ...]:
         """Return the terms of the sum as pairs (U_k, L_k), L_k a number, a `Param` or a matrix."""
 
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [self._rows(U.dimension(n), L) for U, L in self.terms()])
 
-    def _rows(self, inner: int | None, L: Any) -> int | None:
+    def _rows(self, inner: int | None, L: Scalar | Matrix) -> int | None:
         if is_number(L):
             return inner
         if inner not in (None, L.shape[1]):
@@ -140,7 +142,7 @@ class LinearCombination(Combination):
                     f"{self!r}: the factor must be finite, got {with_value(L)}; write a number below 1e308"
                 )
 
-    def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
+    def terms(self) -> tuple[tuple[UncertaintySet, Scalar | Matrix], ...]:
         return tuple((U, L) for L, U in self.parts)
 
     @property
@@ -174,12 +176,12 @@ def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[Uncertain
         yield U, factor
 
 
-def is_number(L: Any) -> bool:
+def is_number(L: Scalar | Matrix) -> TypeGuard[Scalar]:
     """True if L is a number, a `Param` or an expression of parameters, and not a matrix."""
     return type(L) is float or isinstance(L, Real | Expression)  # nearly always a float
 
 
-def times(L: Any, x: Any) -> Any:
+def times(L: Scalar | Matrix, x: Product) -> Product:
     """Return the product `L x` for a number, a `Param` or a matrix L."""
     if not is_number(L):
         return L @ x
@@ -187,12 +189,12 @@ def times(L: Any, x: Any) -> Any:
     return x if c == 1.0 else c * x
 
 
-def transposed(L: Any) -> Any:
+def transposed(L: Scalar | Matrix) -> Scalar | Matrix:
     """Return the transpose of a matrix, or a number unchanged."""
     return L if is_number(L) else L.T
 
 
-def _moved(L: Any, b: Block) -> Block:
+def _moved(L: Scalar | Matrix, b: Block) -> Block:
     """Return the block of the image `L U` that corresponds to a block of U."""
     if not is_number(L):
         return replace(b, map=ComposedMap(b.map, L))
@@ -223,7 +225,7 @@ def combine(symbol: str, a: Any, b: Any) -> UncertaintySet:
             )  # fmt: skip
             return _multiple(1.0 / nonzero, a)
         case "@":
-            if isinstance(a, Node) or not (isinstance(a, np.ndarray | list | tuple) or sparse.issparse(a)):
+            if not (isinstance(a, np.ndarray | list | tuple) or sparse.issparse(a)):
                 raise CompositionError(
                     f"{brief(a)} @ {brief(b)}: `@` takes a matrix on its left and a set on its right; write "
                     "M @ U"
@@ -263,28 +265,33 @@ def _multiple(c: object, a: UncertaintySet) -> UncertaintySet:
 @operator("set")
 def as_set(x: Any, symbol: str) -> UncertaintySet:
     """Return a set unchanged, and a vector or a vector statistic as a `Point`; refuse other objects."""
-    if isinstance(x, UncertaintySet):
-        return x
-    if isinstance(x, VectorNode) or (isinstance(x, np.ndarray | list | tuple) and axes(x, symbol) == 1):
-        return Point(x)  # type: ignore[arg-type]
-    if isinstance(x, SampleNode):
-        raise CompositionError(f"{symbol}: {x!r} are samples, not a set; did you mean Hull({x!r})?")
-    if isinstance(x, Term):
-        remedy = (
-            f"a penalty stands beside a loss, or beside a robust margin, RobustMargin(U) + {x!r}"
-            if isinstance(x, Penalty)
-            else "a loss stands beside a penalty, as in Hinge() + 0.5 * L2(), or as a set: "
-            "loss.to_set(radius)"
-        )
-        raise CompositionError(f"{symbol}: {brief(x)} is no set; {remedy}")
-    if isinstance(x, Domain):
-        raise CompositionError(
-            f"{symbol}: {x!r} is a domain of weights, not a set of feature vectors; "
-            "did you mean Hull(pos, weights=...) or AffineImage(A, domain)?"
-        )
-    raise CompositionError(
-        f"{symbol}: expected a set or a vector of feature space, got {brief(x)}; write Point(v) for a vector"
-    )
+    match x:
+        case UncertaintySet():
+            return x
+        case VectorNode():
+            return Point(x)
+        case np.ndarray() | list() | tuple() if axes(x, symbol) == 1:
+            return Point(x)  # type: ignore[arg-type]
+        case SampleNode():
+            why = f"{x!r} are samples, not a set; did you mean Hull({x!r})?"
+        case Penalty():
+            why = (
+                f"{brief(x)} is no set; a penalty stands beside a loss, or beside a robust margin, "
+                f"RobustMargin(U) + {x!r}"
+            )
+        case Term():
+            why = (
+                f"{brief(x)} is no set; a loss stands beside a penalty, as in Hinge() + 0.5 * L2(), or as a "
+                "set: loss.to_set(radius)"
+            )
+        case Domain():
+            why = (
+                f"{x!r} is a domain of weights, not a set of feature vectors; "
+                "did you mean Hull(pos, weights=...) or AffineImage(A, domain)?"
+            )
+        case _:
+            why = f"expected a set or a vector of feature space, got {brief(x)}; write Point(v) for a vector"
+    raise CompositionError(f"{symbol}: {why}")
 
 
 @operator("margin +")
@@ -312,23 +319,23 @@ def penalised(a: Any, b: Any) -> RobustMargin:
 
 def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
     """Return sets whose support functions sum to c times the penalty on `||w||_p = 1`."""
-    if isinstance(penalty, PenaltySum):
-        return [ball for R in penalty.terms for ball in _balls(R, c, p)]
-    if isinstance(penalty, ScaledPenalty):
-        return _balls(penalty.term, c * penalty.factor, p)
     q = exponent(penalty)
     if q is not None:
         return [Ball(0, c, dual_exponent(q))]
-    ridge = penalty.norms() if isinstance(penalty, ProximalPenalty) else None
-    if ridge is not None and p == 2.0:  # c ||w||_2^2, and ||w||_2 = 1
-        return [Ball(0, c * ridge[1])]
-    if isinstance(penalty, L1):
-        return [np.diag(penalty.weights) @ Ball(0, c, math.inf)]
-    if isinstance(penalty, GroupLasso):
-        eye, groups = np.eye(penalty.groups.size), np.unique(penalty.groups)
-        weights = np.ones(groups.size) if penalty.weights is None else penalty.weights
-        sections = [(r, eye[:, penalty.groups == g]) for r, g in zip(weights, groups, strict=True) if r > 0.0]
-        return [E @ Ball(np.zeros(E.shape[1]), c * float(r)) for r, E in sections]
+    match penalty:
+        case PenaltySum():
+            return [ball for R in penalty.terms for ball in _balls(R, c, p)]
+        case ScaledPenalty():
+            return _balls(penalty.term, c * penalty.factor, p)
+        case ProximalPenalty() if p == 2.0 and (ridge := penalty.norms()) is not None:
+            return [Ball(0, c * ridge[1])]  # c ||w||_2^2, and ||w||_2 = 1
+        case L1():
+            return [np.diag(penalty.weights) @ Ball(0, c, math.inf)]
+        case GroupLasso():
+            eye, groups = np.eye(penalty.groups.size), np.unique(penalty.groups)
+            weights = np.ones(groups.size) if penalty.weights is None else penalty.weights
+            sections = [(r, eye[:, penalty.groups == g]) for r, g in zip(weights, groups, strict=True)]
+            return [E @ Ball(np.zeros(E.shape[1]), c * float(r)) for r, E in sections if r > 0.0]
     raise CompositionError(
         f"RobustMargin(U) + {penalty!r}: a robust margin holds ||w||_{p:g} at 1, where only norms of w leave "
         "the problem convex; write L1(), Norm(p) or GroupLasso(groups), for a covariance Q "

@@ -21,14 +21,15 @@ from ucm.language.statistics.samples import Points, SampleNode, kinds_of
 
 def as_samples(given: SampleNode | np.ndarray | list, where: str) -> SampleNode:
     """Return samples unchanged, and an array as `Points`; refuse other objects."""
-    if isinstance(given, np.ndarray | list) or sparse.issparse(given):
-        return Points(given)
-    if not isinstance(given, SampleNode):
-        raise CompositionError(
-            f"{where}: expected pos, neg, signed or an array of points, got {brief(given)}; to add points "
-            "write Hull(pos) + Point(v)"
-        )
-    return given
+    match given:
+        case SampleNode():
+            return given
+        case np.ndarray() | list() | sparse.sparray() | sparse.spmatrix():
+            return Points(given)
+    raise CompositionError(
+        f"{where}: expected pos, neg, signed or an array of points, got {brief(given)}; to add points "
+        "write Hull(pos) + Point(v)"
+    )
 
 
 class Hull(DomainImage, RotationInvariant):

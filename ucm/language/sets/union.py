@@ -88,11 +88,8 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         self.__post_init__()
 
     def infeasibility_reason(self, data: Data) -> str | None:
-        for U in self.sets:
-            why = U.infeasibility_reason(data)
-            if why is not None:
-                return f"{brief(self)}: every operand must have a point; {why}"
-        return None
+        reasons = filter(None, (U.infeasibility_reason(data) for U in self.sets))
+        return next((f"{brief(self)}: every operand must have a point; {why}" for why in reasons), None)
 
     def _lowered(self, data: Data) -> tuple[list[LoweredSet], ConvexCombination]:
         """Return the lowered operands and the convex combination of their domains, cached in the data."""

@@ -9,7 +9,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from numbers import Real
 from operator import add
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec
 from ucm.data.spectrum import psd_root
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language.contracts import FeatureNode, UncertaintySet
 from ucm.language.node import (
     Arithmetic,
@@ -51,20 +51,39 @@ class Statistic(Arithmetic, FeatureNode):
         """Return the value of the statistic: a vector (n,), or a dense matrix (n, n)."""
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
-        if symbol == "+" and (is_zero(a) or is_zero(b)):
-            return b if is_zero(a) else a
-        if symbol == "*":
-            return _linear_combination((_coefficient(a, self), self))
-        if symbol == "/":
-            divisor = _coefficient(b, self)
-            if as_declared(divisor) == 0.0:
-                raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
-            return _linear_combination((1.0 / divisor, self))
+        match symbol:
+            case "+" if is_zero(a) or is_zero(b):
+                return b if is_zero(a) else a
+            case "*":
+                return _linear_combination((self._coefficient(a), self))
+            case "/":
+                divisor = self._coefficient(b)
+                if as_declared(divisor) == 0.0:
+                    raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
+                return _linear_combination((1.0 / divisor, self))
         return self.composed(symbol, a, b)
 
     @abstractmethod
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
         """Return `a symbol b` for a symbol other than `*` and `/`."""
+
+    @abstractmethod
+    def combination(self, terms: tuple[tuple[Scalar, Any], ...]) -> Statistic:
+        """Return the linear combination of pairs (coefficient, statistic of this kind)."""
+
+    def as_terms(self) -> tuple[tuple[Scalar, Any], ...]:
+        """Return the pairs (coefficient, statistic) whose sum is this statistic."""
+        return ((1.0, self),)
+
+    def _coefficient(self, c: object) -> Scalar:
+        """Return c as a finite coefficient of the statistic."""
+        factor = as_factor(c)
+        if factor is None or not np.isfinite(as_declared(factor)):
+            raise CompositionError(
+                f"{self!r}: a statistic is multiplied by finite numbers and Params only, got {brief(c)}; "
+                "write 2.0 * pos.mean"
+            )
+        return factor
 
 
 class ConstantStatistic(Statistic):
@@ -93,6 +112,9 @@ class StatisticSum(Statistic):
 
     terms: tuple[tuple[Scalar, Any], ...]
 
+    def as_terms(self) -> tuple[tuple[Scalar, Any], ...]:
+        return self.terms
+
     def evaluate(self, data: Data) -> NDArray[np.float64]:
         return reduce(add, [value(c) * v.evaluate(data) for c, v in self.terms])
 
@@ -103,59 +125,44 @@ class StatisticSum(Statistic):
         return signed_sum([(c, v.formula(notation)) for c, v in self.terms], " ", notation.scalar)
 
 
-def _coefficient(c: Any, node: Statistic) -> Scalar:
-    """Return c as a finite coefficient of a statistic, non-negative for a matrix."""
-    factor = as_factor(c)
-    if factor is None or not np.isfinite(as_declared(factor)):
-        raise CompositionError(
-            f"{node!r}: a statistic is multiplied by finite numbers and Params only, got {brief(c)}; "
-            "write 2.0 * pos.mean"
-        )
-    if isinstance(node, VectorNode):
-        return factor
-    return within(factor, 0.0, math.inf, (), "the factor of a covariance", "must not be negative")
-
-
 def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
     """Return the linear combination of the pairs (coefficient, statistic), simplified.
 
     Nested sums are flattened and zero vectors dropped. Constants with constant coefficients are merged at the
     place of the first; constants of different dimensions stay, to be refused.
     """
-    vectors = isinstance(terms[0][1], VectorNode)
-    constant, combination = (ConstantVector, VectorSum) if vectors else (ConstantMatrix, MatrixSum)
-    flat: list[tuple[Scalar, Any]] = []
-    for c, v in terms:
-        flat += [(c * a, u) for a, u in v.terms] if isinstance(v, StatisticSum) else [(c, v)]
-    at = [k for k, (c, v) in enumerate(flat) if isinstance(v, constant) and isinstance(c, float)]
+    flat = [(c * a, u) for c, v in terms for a, u in v.as_terms()] or [(1.0, Origin())]
+    at = [k for k, (c, v) in enumerate(flat) if isinstance(v, ConstantStatistic) and type(c) is float]
     if at and len({flat[k][1].dimension(None) for k in at}) == 1:
-        entries = reduce(add, [value(flat[k][0]) * flat[k][1].entries for k in at])
-        flat[at[0]] = 1.0, constant(entries)
+        entries = reduce(add, [c * v.entries for c, v in (flat[k] for k in at)])
+        flat[at[0]] = 1.0, type(flat[at[0]][1])(entries)
         flat = [term for k, term in enumerate(flat) if k not in at[1:]]
-    flat = [(c, v) for c, v in flat if not isinstance(v, Origin)] or [(1.0, Origin())]
-    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else combination(tuple(flat))
+    (c, v), *more = flat
+    return v if c == 1.0 and not more else v.combination(tuple(flat))
 
 
 class VectorNode(Statistic):
     """A vector of feature space: a mean, a constant, or a linear combination of vectors."""
 
-    def cvxpy(self, data: Data, scope: Scope) -> Any:
+    def cvxpy(self, data: Data, scope: Scope) -> cp.Expression:
         """Return the vector for a CVXPY problem, with the parameters of `scope`."""
         return self.evaluate(data)
 
+    def combination(self, terms: tuple[tuple[Scalar, VectorNode], ...]) -> VectorNode:
+        return VectorSum(terms)
+
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
+        other = b if a is self else a
+        if isinstance(other, Node) and not isinstance(other, Statistic) and symbol != "@":
+            return NotImplemented  # a set, or samples, which refuse with their own message
         if symbol in "+-":
-            left, right = _vector_term(a), _vector_term(b)
-            if left is None or right is None:
-                return NotImplemented
-            return _linear_combination((1.0, left), (-1.0 if symbol == "-" else 1.0, right))
+            signs = (1.0, -1.0 if symbol == "-" else 1.0)
+            vectors = (as_vector(x, "a statistic") for x in (a, b))
+            return _linear_combination(*zip(signs, vectors, strict=True))
         if symbol == "@":
             raise CompositionError(
                 f"@ takes a matrix and a set, got the vector {self!r}; write M @ Point({self!r})"
             )
-        other = b if a is self else a
-        if isinstance(other, Node) and not isinstance(other, Statistic):
-            return NotImplemented  # a set, or samples, which refuse with their own message
         raise CompositionError(
             f"{symbol} takes sets, and vectors beside a set as points, got {brief(a)} and {brief(b)}; "
             f"write Point({self!r})"
@@ -183,6 +190,9 @@ class Origin(VectorNode, RotationInvariant):
     def evaluate(self, data: Data) -> Vec:
         return np.zeros(data.n)
 
+    def as_terms(self) -> tuple[tuple[Scalar, Any], ...]:
+        return ()
+
     def __repr__(self) -> str:
         return "0"
 
@@ -195,17 +205,8 @@ class VectorSum(StatisticSum, VectorNode, RotationInvariant):
 
     terms: tuple[tuple[Scalar, VectorNode], ...]
 
-    def cvxpy(self, data: Data, scope: Scope) -> Any:
+    def cvxpy(self, data: Data, scope: Scope) -> cp.Expression:
         return reduce(add, [scope.of(c, signed=True) * v.cvxpy(data, scope) for c, v in self.terms])
-
-
-def _vector_term(x: Any) -> VectorNode | None:
-    """Return a vector, an array or a number as a `VectorNode`, or None for any other type."""
-    if isinstance(x, VectorNode):
-        return x
-    if isinstance(x, np.ndarray | list | tuple | Real) or sparse.issparse(x):
-        return as_vector(x, "a statistic")  # type: ignore[arg-type]
-    return None
 
 
 def offset(center: VectorNode, term: str, notation: Notation) -> str:
@@ -217,10 +218,11 @@ def as_vector(
     x: VectorNode | np.ndarray | Sequence[float] | Literal[0], where: str = "a vector"
 ) -> VectorNode:
     """Return a vector statistic, an array, or 0 as a `VectorNode`."""
-    if isinstance(x, VectorNode):
-        return x
-    if isinstance(x, Node):
-        raise CompositionError(f"{where}: expected a vector, got {brief(x)}; use for example pos.mean")
+    match x:
+        case VectorNode():
+            return x
+        case Node():
+            raise CompositionError(f"{where}: expected a vector, got {brief(x)}; use for example pos.mean")
     count = axes(x, where)
     if count == 0 and not isinstance(x, str) and x == 0:
         return Origin()
@@ -240,15 +242,15 @@ class MatrixNode(Statistic):
     """A positive semidefinite matrix: a covariance, a constant, or a non-negative combination of matrices."""
 
     @abstractmethod
-    def factors(self, data: Data) -> list[LinearMap]:
-        """Return linear maps F_k with `sum_k F_k F_k'` equal to the matrix."""
+    def factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
+        """Return pairs (c_k, F_k) with `sum_k c_k F_k F_k'` equal to the matrix, the c_k with parameters."""
 
-    def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
-        """Return pairs (c_k, F_k) with `sum_k c_k F_k F_k'` equal to the matrix.
+    def combination(self, terms: tuple[tuple[Scalar, MatrixNode], ...]) -> MatrixNode:
+        return MatrixSum(terms)
 
-        The coefficients c_k keep their parameters.
-        """
-        return [(1.0, F) for F in self.factors(data)]
+    def _coefficient(self, c: object) -> Scalar:
+        factor = super()._coefficient(c)
+        return within(factor, 0.0, math.inf, (), "the factor of a covariance", "must not be negative")
 
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "+":
@@ -273,8 +275,8 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
         super().__post_init__()
         check_semidefinite(self.entries, "a constant matrix")
 
-    def factors(self, data: Data) -> list[LinearMap]:
-        return [MatrixMap(psd_root(self.evaluate(data)))]
+    def factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
+        return [(1.0, MatrixMap(psd_root(self.evaluate(data))))]
 
 
 class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
@@ -282,12 +284,8 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
 
     terms: tuple[tuple[Scalar, MatrixNode], ...]
 
-    def factors(self, data: Data) -> list[LinearMap]:
-        return [F.scaled(float(np.sqrt(value(c)))) for c, F in self.weighted_factors(data)]
-
-    def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
-        pairs = [(c, S.weighted_factors(data)) for c, S in self.terms]
-        return [(c * a, F) for c, factors in pairs for a, F in factors]
+    def factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
+        return [(c * a, F) for c, S in self.terms for a, F in S.factors(data)]
 
 
 def check_semidefinite(entries: Any, name: str) -> None:
@@ -316,13 +314,14 @@ def as_matrix(
     where: str = "a matrix",
 ) -> MatrixNode:
     """Return a covariance or a positive semidefinite array as a `MatrixNode`."""
-    if isinstance(x, MatrixNode):
-        return x
-    if isinstance(x, Node) or axes(x, where) != 2:
-        raise CompositionError(
-            f"{where}: expected a covariance or a square matrix, got {brief(x)}; use for example pos.cov"
-        )
-    return ConstantMatrix(x)
+    match x:
+        case MatrixNode():
+            return x
+        case _ if not isinstance(x, Node) and axes(x, where) == 2:
+            return ConstantMatrix(x)
+    raise CompositionError(
+        f"{where}: expected a covariance or a square matrix, got {brief(x)}; use for example pos.cov"
+    )
 
 
 def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
@@ -339,7 +338,7 @@ def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
 
 def stacked_factors(S: MatrixNode, data: Data) -> LinearMap:
     """Return the factors of S side by side, a linear map F with `F F' = S`."""
-    parts = S.factors(data)
+    parts = [F if c == 1.0 else F.scaled(value(c) ** 0.5) for c, F in S.factors(data)]
     return parts[0] if len(parts) == 1 else HStack(*parts)
 
 

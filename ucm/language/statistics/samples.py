@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, SampleMap, Vec, centered_map
@@ -15,27 +14,24 @@ from ucm.data.row_metadata import members
 from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import FeatureNode, SampleWeights
-from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, source
+from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, axes, source
+from ucm.language.parameter import Scalar
 from ucm.language.statistics.affine import MatrixNode, VectorNode
 
 _SIGN = {"pos": "+", "neg": "-", "signed": "±"}  # the subscripts of statistics
 
 
 class SampleNode(Arithmetic, FeatureNode):
-    """A collection of vectors in feature space, the argument of hulls, means and covariances.
-
-    Attributes
-    ----------
-    mean : their mean, a vector
-    cov : their covariance, divided by their number (the 1/m convention)
-    """
+    """A collection of vectors in feature space, the argument of hulls, means and covariances."""
 
     @property
     def mean(self) -> Mean:
+        """The mean of these vectors."""
         return Mean(self)
 
     @property
     def cov(self) -> Covariance:
+        """The covariance of these vectors, divided by their number (the 1/m convention)."""
         return Covariance(self)
 
     def rows(self, data: Data) -> NDArray[np.intp] | None:
@@ -81,7 +77,7 @@ class SampleNode(Arithmetic, FeatureNode):
         """Return the formula of the i-th vector: `x_i`, `y_i x_i` or `c_i`."""
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
-        if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
+        if symbol == "*" and not (type(a) is float and a == -1.0):  # -1.0: of a minus sign
             raise CompositionError(f"{self!r} are samples, not a set; did you mean {a!r} * Hull({self!r})?")
         raise CompositionError(
             f"{self!r} are samples, not a set, so they take no arithmetic; "
@@ -96,11 +92,6 @@ def _population(data: Data) -> tuple[float, float, float]:
 
 class Samples(SampleNode, RotationInvariant):
     """The samples of class +1 (`pos`) or -1 (`neg`), or all `y_i x_i` (`signed`), or one group of these.
-
-    Attributes
-    ----------
-    mean : their mean, a vector
-    cov : their covariance, divided by the number of samples (the 1/m convention)
 
     Examples
     --------
@@ -155,23 +146,14 @@ class Samples(SampleNode, RotationInvariant):
     def among(self, y: Vec, subgroup: Any) -> NDArray[np.bool_]:
         """Return the mask (m,) of these samples among samples with the labels y and the groups `subgroup`.
 
-        Parameters
-        ----------
-        subgroup : (m,) labels of groups; None where samples have none
-
-        Raises
-        ------
-        DataError
-            No sample is in their group, or there are no groups.
+        A `DataError` is raised if no sample is in their group, or there are no groups.
         """
         mask = np.full(y.size, True) if self.kind == "signed" else (y > 0.0) == (self.kind == "pos")
         if self.label is None:
             return mask
         groups = None if subgroup is None else read_groups(subgroup, y.size)
         rows = members(groups, self.kind, self.label, np.flatnonzero(mask))
-        chosen = np.zeros(y.size, dtype=bool)
-        chosen[rows] = True
-        return chosen
+        return np.isin(np.arange(y.size), rows)
 
     @property
     def part(self) -> tuple[str, Any]:
@@ -259,8 +241,8 @@ class Covariance(MatrixNode, RotationInvariant):
 
     samples: SampleNode
 
-    def factors(self, data: Data) -> list[LinearMap]:
-        return [self.samples.covariance_factor(data)]
+    def factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
+        return [(1.0, self.samples.covariance_factor(data))]
 
     def evaluate(self, data: Data) -> NDArray[np.float64]:
         return self.samples.covariance(data)
@@ -307,15 +289,10 @@ class Points(SampleNode):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if np.ndim(self.points) != 2 and not sparse.issparse(self.points):
+        if axes(self.points, "Points") != 2 or not min(self.points.shape):
             raise CompositionError(
-                f"Points: expected an array of points, one a row, got {brief(self.points)}; write "
-                "Points([[0.0, 1.0], [2.0, 0.5]]), and Point(v) for one"
-            )
-        if not min(self.points.shape):
-            raise CompositionError(
-                f"Points: expected at least one point, got an array of shape {self.points.shape}; leave "
-                "the set out where there are no points"
+                "Points: expected an array of points, one a row, with at least one point, got "
+                f"{brief(self.points)}; write Points([[0.0, 1.0], [2.0, 0.5]]), and Point(v) for one"
             )
 
     def dimension(self, n: int | None) -> int | None:
