@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ _INTEGER = 1e-12  # relative: the inverse of a cap that is an integer up to roun
 class OperandDomain:
     """A domain of an operand, and the slice of its coordinates."""
 
-    domain: BoundDomain
+    domain: Any
     where: slice
 
     @property
@@ -307,8 +307,8 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
         return Jacobian(d, U, np.asarray(block_diag(*small)) if small else np.zeros((0, 0)))
 
 
-def _radius(D: BoundDomain) -> float:
-    return max(value(D.radius), 0.0)  # type: ignore[attr-defined]
+def _radius(D: NormBall) -> float:
+    return max(value(D.radius), 0.0)
 
 
 def _exact(o: Operand) -> bool:

@@ -307,12 +307,12 @@ class NormBall(Domain, SemiSmooth):
         return np.full(dim, self._middle(dim))
 
     def infeasibility_reason(self, dim: int) -> str | None:
-        radius = value(self.radius)
-        if 0.0 <= radius < 1e150:
+        if 0.0 <= value(self.radius) < 1e150:
             return None
-        why, must = ("unbounded", "below 1e150") if radius > 0.0 else ("empty", "at least 0")
-        name = subject(self.radius, "radius")
-        return f"{self!r}: {why}, {named(self.radius, 'radius')}; {name} must be {must}"
+        radius, name = named(self.radius, "radius"), subject(self.radius, "radius")
+        if value(self.radius) > 0.0:
+            return f"{self!r}: unbounded, {radius}; {name} must be below 1e150"
+        return f"{self!r}: empty, {radius} is negative; {name} must be at least 0"
 
     def size(self) -> Size:
         return Size(self.radius)

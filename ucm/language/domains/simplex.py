@@ -117,7 +117,7 @@ class CappedSimplex(SimplexDomain):
             name, nu, classes = subject(self.nu, "nu").removeprefix("the "), value(self.nu), ()
             if samples.population is not None and total in samples.population[1:]:
                 classes = samples.population[1:]
-            most = f"{2.0 * min(total, *classes) / (unit * target):.6g}"
+            most = f"{2.0 * min((total, *classes)) / (unit * target):.6g}"
             most += " (= 2 min(m+, m-)/m)" if classes else ""
             if not 0.0 < nu < math.inf:
                 return f"{self!r}: {name} must be positive and at most {most}, got {nu:g}"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import reduce
 from numbers import Real
 from operator import add
-from typing import Any, TypeGuard, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -48,8 +48,6 @@ from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import SampleNode
 from ucm.language.terms import Penalty, ProximalPenalty, Term
 
-Product = TypeVar("Product")  # an array or a CVXPY expression
-
 
 class Combination(UncertaintySet):
     """The base class of Minkowski sums `{sum_k L_k x_k : x_k in U_k}`, the L_k numbers or matrices.
@@ -59,13 +57,13 @@ class Combination(UncertaintySet):
     """
 
     @abstractmethod
-    def terms(self) -> tuple[tuple[UncertaintySet, Scalar | Matrix], ...]:
+    def terms(self) -> tuple[tuple[UncertaintySet, Matrix], ...]:
         """Return the terms of the sum as pairs (U_k, L_k), L_k a number, a `Param` or a matrix."""
 
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [self._rows(U.dimension(n), L) for U, L in self.terms()])
 
-    def _rows(self, inner: int | None, L: Scalar | Matrix) -> int | None:
+    def _rows(self, inner: int | None, L: Matrix) -> int | None:
         if is_number(L):
             return inner
         if inner not in (None, L.shape[1]):
@@ -142,7 +140,7 @@ class LinearCombination(Combination):
                     f"{self!r}: the factor must be finite, got {with_value(L)}; write a number below 1e308"
                 )
 
-    def terms(self) -> tuple[tuple[UncertaintySet, Scalar | Matrix], ...]:
+    def terms(self) -> tuple[tuple[UncertaintySet, Matrix], ...]:
         return tuple((U, L) for L, U in self.parts)
 
     @property
@@ -176,12 +174,12 @@ def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[Uncertain
         yield U, factor
 
 
-def is_number(L: Scalar | Matrix) -> TypeGuard[Scalar]:
+def is_number(L: object) -> bool:
     """True if L is a number, a `Param` or an expression of parameters, and not a matrix."""
     return type(L) is float or isinstance(L, Real | Expression)  # nearly always a float
 
 
-def times(L: Scalar | Matrix, x: Product) -> Product:
+def times(L: Matrix, x: Matrix) -> Matrix:
     """Return the product `L x` for a number, a `Param` or a matrix L."""
     if not is_number(L):
         return L @ x
@@ -189,12 +187,12 @@ def times(L: Scalar | Matrix, x: Product) -> Product:
     return x if c == 1.0 else c * x
 
 
-def transposed(L: Scalar | Matrix) -> Scalar | Matrix:
+def transposed(L: Matrix) -> Matrix:
     """Return the transpose of a matrix, or a number unchanged."""
     return L if is_number(L) else L.T
 
 
-def _moved(L: Scalar | Matrix, b: Block) -> Block:
+def _moved(L: Matrix, b: Block) -> Block:
     """Return the block of the image `L U` that corresponds to a block of U."""
     if not is_number(L):
         return replace(b, map=ComposedMap(b.map, L))
