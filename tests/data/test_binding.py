@@ -11,7 +11,7 @@ from scipy import sparse
 
 import ucm
 from ucm.data.bound_data import Space, bind
-from ucm.data.spectrum import psd_root
+from ucm.data.linear_map import psd_root
 from ucm.errors import DataError, ParameterError
 
 RNG = np.random.default_rng(8)

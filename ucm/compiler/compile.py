@@ -21,11 +21,6 @@ from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, refusal, requested_solvers
 from ucm.data.bound_data import Data, bind
-from ucm.data.effective_weights import (
-    SAMPLE_OPTIONS,
-    ClassWeight,
-    signed_factors,
-)
 from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.gram import Gram, check_gram
 from ucm.data.kernel_features import KernelFeatures, approximation, some_of
@@ -34,6 +29,11 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource, signed_rows
+from ucm.data.weights import (
+    SAMPLE_OPTIONS,
+    ClassWeight,
+    signed_factors,
+)
 from ucm.errors import (
     CompositionError,
     EmptySetError,

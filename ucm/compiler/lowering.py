@@ -16,9 +16,9 @@ import numpy as np
 
 from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound_data import Data
-from ucm.data.effective_weights import EffectiveWeights
 from ucm.data.gram import Expansion, Gram
 from ucm.data.linear_map import Vec
+from ucm.data.weights import EffectiveWeights
 from ucm.errors import DataError, ParameterError, SolverError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.reference import Verification

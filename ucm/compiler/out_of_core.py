@@ -11,10 +11,9 @@ from ucm.compiler.out_of_core_losses import OutOfCoreLossesLowering, loss_factor
 from ucm.compiler.out_of_core_lowering import groups_in
 from ucm.compiler.route import choose
 from ucm.data.bound_data import Data
-from ucm.data.effective_weights import ClassWeight
 from ucm.data.first_pass import RowData, first_pass, of_moments, refuse_gathering
-from ucm.data.row_metadata import Factors, members
 from ucm.data.source import RowSource
+from ucm.data.weights import ClassWeight, Factors, members
 from ucm.evidence.generalised_nu_svm import by_lam
 from ucm.forms.solver import Solver
 from ucm.language.node import Node

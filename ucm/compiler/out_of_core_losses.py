@@ -14,7 +14,7 @@ from ucm.compiler.out_of_core_lowering import OutOfCoreLowering, answer_of, grou
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, rows_here
 from ucm.data.linear_map import Vec
-from ucm.data.row_metadata import Factors
+from ucm.data.weights import Factors
 from ucm.errors import ParameterError
 from ucm.evidence.objective import losses_proven
 from ucm.evidence.reference import Verification, compared, majorant, solved

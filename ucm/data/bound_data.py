@@ -13,11 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
-from ucm.data.effective_weights import (
-    UNWEIGHTED,
-    EffectiveWeights,
-    sample_weights_of,
-)
 from ucm.data.gram import Gram
 from ucm.data.kernel_features import KernelFeatures
 from ucm.data.linear_map import (
@@ -29,11 +24,10 @@ from ucm.data.linear_map import (
     SampleMap,
     Vec,
     centered_map,
+    psd_root,
 )
 from ucm.data.moments import Moments, exact_mean, without_constant
-from ucm.data.row_metadata import members
 from ucm.data.source import RowSource, as_double
-from ucm.data.spectrum import psd_root
 from ucm.data.validation import (
     Fingerprint,
     bad_entry,
@@ -43,6 +37,12 @@ from ucm.data.validation import (
     refuse,
     signs_of,
     vector,
+)
+from ucm.data.weights import (
+    UNWEIGHTED,
+    EffectiveWeights,
+    members,
+    sample_weights_of,
 )
 from ucm.errors import DataError, SolverError, UCMError
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucm.data.row_metadata import tagged
 from ucm.data.validation import SAID, vector
+from ucm.data.weights import tagged
 from ucm.errors import DataError, brief
 
 LABELS = ("label", "class", "target", "y")

@@ -21,7 +21,6 @@ from scipy import sparse
 
 from ucm.data.columns import EVERY, Features, RowColumns, chosen
 from ucm.data.linear_map import Matrix
-from ucm.data.row_metadata import tagged
 from ucm.data.source import Block, BlockSource, Function, Merge, States, block_rows, over_parts, reduced
 from ucm.data.validation import (
     SAID,
@@ -31,6 +30,7 @@ from ucm.data.validation import (
     no_entry,
     vector,
 )
+from ucm.data.weights import tagged
 from ucm.errors import DataError, UCMError, brief
 
 _TIMEOUT = 600.0  # seconds without a finished task

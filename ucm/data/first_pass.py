@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data, refuse_squares
-from ucm.data.effective_weights import UNWEIGHTED, ClassWeight, EffectiveWeights, signed_factors
 from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.data.moments import Moments, united
 from ucm.data.readers import open_rows
-from ucm.data.row_metadata import Factors, members_in
 from ucm.data.source import RowSource, WeightedRows, as_double, gathered
 from ucm.data.validation import BlockSummary, inspect_block, joined, refuse_bad, refuse_empty
+from ucm.data.weights import UNWEIGHTED, ClassWeight, EffectiveWeights, Factors, members_in, signed_factors
 from ucm.errors import DataError
 
 _SAMPLE = 1 << 27  # largest number of bytes of the sample

@@ -13,9 +13,9 @@ from ucm.data.gram import Expansion
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, SEED, OptionSpec, check_fields
-from ucm.data.row_metadata import weight_in
 from ucm.data.source import RowSource, as_double, gathered
 from ucm.data.validation import bad_entry, refuse
+from ucm.data.weights import weight_in
 from ucm.errors import DataError, ParameterError
 
 _RANK = 1e-10  # eigenvalues of the kernel over the samples, relative to the largest, below which they are 0

@@ -31,8 +31,8 @@ from scipy import sparse
 from ucm.data.columns import places_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import integer_from
-from ucm.data.row_metadata import Factors, group_in, label_in, positive_rows, tagged, weight_in
 from ucm.data.validation import as_double, classes_of
+from ucm.data.weights import Factors, group_in, label_in, positive_rows, tagged, weight_in
 from ucm.errors import DataError, brief
 
 _BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
@@ -42,7 +42,7 @@ _THREADS = 4  # at most by default: more threads wait for the memory
 Merge = Callable[[Any, Any], Any]
 States = dict[int, Any]
 Block = tuple[Matrix, np.ndarray]
-"""Samples, and their labels or the labels, weights and groups of `ucm.data.row_metadata`."""
+"""Samples, and their labels or the labels, weights and groups of `ucm.data.weights`."""
 Function = Callable[..., Any]
 """A function of blocks, as in the docstring of the module."""
 Change = Callable[[Matrix, np.ndarray], Block]
@@ -59,7 +59,7 @@ class RowSource(ABC):
     nbytes : bytes of the samples in double precision, as `gather` returns them
     features : names of the features, or None
     mapping : the map that computed the features from others, or ""
-    tags : "weight" and "group", if rows have these: see `ucm.data.row_metadata`
+    tags : "weight" and "group", if rows have these: see `ucm.data.weights`
     """
 
     m: int

@@ -13,9 +13,9 @@ import numpy as np
 from ucm.data.array_rows import FileRows, library, opened
 from ucm.data.columns import Features, RowColumns, chosen, refuse_unnamed
 from ucm.data.files import delimiter_of, number_in
-from ucm.data.row_metadata import tagged
 from ucm.data.source import Block, block_rows
 from ucm.data.validation import no_entry
+from ucm.data.weights import tagged
 from ucm.errors import DataError, brief
 
 _DIGITS = re.compile("([0-9]+)")

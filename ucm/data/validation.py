@@ -11,13 +11,14 @@ from scipy import sparse
 
 from ucm import native
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.row_metadata import (
+from ucm.data.weights import (
     Factors,
     group_in,
     label_in,
     members_in,
     no_members,
     positive_rows,
+    refuse_weightless,
     tagged,
     weight_in,
 )  # fmt: skip
@@ -407,16 +408,6 @@ def _refuse_one_class(plus: float, minus: float) -> None:
         raise DataError(
             f"y: expected two classes, got one class (all labels are {'+1' if plus else '-1'}); add samples "
             "of the other class"
-        )
-
-
-def refuse_weightless(totals: Vec) -> None:
-    """Raise `DataError` if the total weight of class +1 or class -1 is 0."""
-    if min(totals) == 0.0:
-        none = "-1" if totals[0] else "+1"
-        raise DataError(
-            f"sample_weight: expected samples of both classes with a positive weight, got zeros for all of "
-            f"class {none}; give some of them a positive weight, or leave the class out"
         )
 
 

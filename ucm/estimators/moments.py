@@ -13,9 +13,8 @@ from scipy import sparse
 from ucm import native
 from ucm.compiler.recover import midpoint_of
 from ucm.data.bound_data import Data, known_by
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Spectrum, Vec
 from ucm.data.moments import CHUNK, Moments
-from ucm.data.spectrum import Spectrum
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import value

@@ -13,8 +13,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from ucm.data.effective_weights import class_factors
 from ucm.data.linear_map import Vec
+from ucm.data.weights import class_factors
 from ucm.errors import UCMError
 from ucm.estimators.validation import Samples, counted
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ucm.data.columns import Features, RowColumns, places_of
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.row_metadata import label_in, weight_in
+from ucm.data.weights import label_in, weight_in
 from ucm.errors import DataError
 
 _HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_coef_")

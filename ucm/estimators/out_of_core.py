@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from ucm.compiler.compile import bound_rows, compile, plan_of
 from ucm.compiler.plan import Plan
 from ucm.data.array_rows import library
-from ucm.data.effective_weights import class_factors
 from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.linear_map import Vec
 from ucm.data.options import integer_from, one_of, optional
 from ucm.data.readers import has_columns, open_rows
-from ucm.data.row_metadata import label_in
 from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double, with_features
 from ucm.data.validation import refuse_empty
+from ucm.data.weights import class_factors, label_in
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError, brief
 from ucm.estimators.multiclass import about_pair, one_vs_one_scores, pair_factors, pairs_of
 from ucm.estimators.on_dask import light_of, refuse_width, right_rows, weights_and_labels

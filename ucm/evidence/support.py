@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ucm.data.bound_data import Data, bind
-from ucm.data.effective_weights import ClassWeight
 from ucm.data.linear_map import Vec
 from ucm.data.options import options_of
+from ucm.data.weights import ClassWeight
 from ucm.errors import DataError, EmptySetError, SolverError, brief, unknown_option
 from ucm.evidence.relative_sizes import resolved
 from ucm.forms.distance import MinNorm

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucm.compiler.path import Path, path
 from ucm.data.bound_data import bind
-from ucm.data.effective_weights import SAMPLE_OPTIONS
+from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import ParameterError, brief
 from ucm.evidence.interval import Interval
 from ucm.evidence.parameter_range import interval_of

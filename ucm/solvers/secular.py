@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Spectrum, Vec, has_spectrum, spectrum
 from ucm.data.options import COUNT, check_fields
-from ucm.data.spectrum import Spectrum, has_spectrum, spectrum
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec
-from ucm.data.spectrum import psd_root
+from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec, psd_root
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import FeatureNode, UncertaintySet

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, SampleMap, Vec, centered_map
-from ucm.data.row_metadata import members
 from ucm.data.validation import read_groups
+from ucm.data.weights import members
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import FeatureNode, SampleWeights
 from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, axes, source
