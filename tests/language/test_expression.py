@@ -31,7 +31,7 @@ from ucm import Param, neg, pos, signed
 from ucm.data.bound_data import bind
 from ucm.errors import CompositionError
 from ucm.language.domains.cvxpy_domain import CvxpyDomain
-from ucm.language.node import LATEX, Node, registered
+from ucm.language.node import LATEX, REGISTRY, Node
 from ucm.language.parameter import Range, Scalar
 from ucm.language.problem import loss_dual, problem_latex
 from ucm.language.sets import Intersection, LinearCombination
@@ -360,7 +360,7 @@ def test_json_has_no_infinite_constants() -> None:
 def test_a_class_of_the_library_cannot_be_replaced() -> None:
     with pytest.raises(CompositionError, match="choose another name"):
         type("Hull", (Node,), {"__module__": "elsewhere", "formula": lambda self, notation: ""})
-    assert registered("Hull") is ucm.Hull
+    assert REGISTRY["Hull"] is ucm.Hull
 
 
 def _model(fields: dict[str, Any], name: str = "Hull") -> str:

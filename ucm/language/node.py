@@ -45,20 +45,13 @@ class Kind(ABCMeta):
 
 
 # --- numbers and arrays in fields --------------------------------------------------------------------
-def as_number(x: Any, where: str) -> float:
-    """Return a real number other than NaN as a float.
-
-    Raises
-    ------
-    CompositionError
-        The argument is no real number, or NaN.
-    """
+def as_number(x: object, where: str) -> float:
+    """Return a real number other than NaN as a float; refuse anything else."""
     if type(x) is float and not math.isnan(x):  # nearly always
         return x
-    if isinstance(x, np.ndarray) and x.ndim == 0:
-        x = x.item()
+    x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
     try:
-        number = math.nan if isinstance(x, bool) or not isinstance(x, Real) else float(x)
+        number = float(x) if isinstance(x, Real) and not isinstance(x, bool) else math.nan
     except OverflowError:
         raise CompositionError(
             f"{where}: expected a number below 1e308, got a longer one; write math.inf where that is meant"
@@ -138,18 +131,15 @@ def _key(x: object) -> object:
     return (x.shape, x.data.tobytes(), x.indices.tobytes(), x.indptr.tobytes())  # type: ignore[attr-defined]
 
 
-_REGISTRY: dict[str, type[Node]] = {}
+REGISTRY: dict[str, type[Node]] = {}
+"""The node classes by name."""
 _DEEPEST = 100  # largest depth of a tree: functions of trees are recursive, as in CVXPY
-
-
-def registered(name: str) -> type[Node] | None:
-    """Return the node class registered under this name, or None."""
-    return _REGISTRY.get(name)
 
 
 Given = TypeVar("Given")
 Kept = TypeVar("Kept")
 Sort = TypeVar("Sort")
+Result = TypeVar("Result")
 
 
 def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING, kw_only: bool = False) -> Kept:
@@ -216,13 +206,13 @@ class Node(metaclass=Kind):
         cls._names = tuple(f.name for f in in_order)
         cls._compared = tuple(f.name for f in in_order if f.compare)
         cls._scalars = tuple(f.name for f in in_order if f.type == "Scalar")
-        old = _REGISTRY.get(cls.__name__)
+        old = REGISTRY.get(cls.__name__)
         if old is not None and old.__module__ != cls.__module__ and old.__module__.startswith("ucm."):
             raise CompositionError(
                 f"{cls.__module__}: a declaration named {cls.__name__!r} exists in {old.__module__}; "
                 "choose another name"
             )
-        _REGISTRY[cls.__name__] = cls
+        REGISTRY[cls.__name__] = cls
 
     def __post_init__(self) -> None:
         where, values = type(self).__name__, self.__dict__
@@ -251,9 +241,10 @@ class Node(metaclass=Kind):
         for x in below:
             for name, p in x._params.items():
                 if params.setdefault(name, p) != p:
+                    words = " and ".join(f"{x.value:g}{' relative' * x.relative}" for x in (params[name], p))
                     raise CompositionError(
-                        f"{type(self).__name__}: the parameter {name!r} has two values, "
-                        f"{_value_text(params[name])} and {_value_text(p)}; use one Param, or two names"
+                        f"{type(self).__name__}: the parameter {name!r} has two values, {words}; use one "
+                        "Param, or two names"
                     )
         if params:
             object.__setattr__(self, "_params", params)
@@ -280,11 +271,8 @@ class Node(metaclass=Kind):
         """Return the nodes of one type in this tree, in depth-first preorder."""
         return tuple(x for x in self.walk() if isinstance(x, kind))
 
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return `make()`, cached on this declaration under `key`.
-
-        The result of `make` must depend on the declaration and the key alone.
-        """
+    def once(self, key: Hashable, make: Callable[[], Result]) -> Result:
+        """Return `make()`, which depends on the declaration and the key alone, cached under `key`."""
         if key not in self._once:
             self._once[key] = make()
         return self._once[key]
@@ -523,37 +511,37 @@ def _remedy(hint: Any) -> str:
 
 def _among(items: tuple) -> Iterator[Node]:
     for x in items:
-        if isinstance(x, Node):
-            yield x
-        elif isinstance(x, tuple):
-            yield from _among(x)
+        match x:
+            case Node():
+                yield x
+            case tuple():
+                yield from _among(x)
 
 
 def each(x: Any, change: Callable[[Node], Node]) -> Any:
     """Return a field value with `change` applied to each node, also within nested tuples."""
-    if isinstance(x, tuple):
-        return tuple(each(item, change) for item in x)
-    return change(x) if isinstance(x, Node) else x
+    match x:
+        case Node():
+            return change(x)
+        case tuple():
+            return tuple(each(item, change) for item in x)
+    return x
 
 
-def _value_text(p: Any) -> str:
-    return f"{p.value:g}{' relative' if p.relative else ''}"
-
-
-def source(x: Any) -> str:
+def source(x: object) -> str:
     """Return source text that evaluates to a value equal to the field value x."""
-    if isinstance(x, float):
-        return number_source(x)
-    if sparse.issparse(x):
-        parts = ", ".join(source(part) for part in (x.data, x.indices, x.indptr))
-        return f"csr_matrix(({parts}), shape={x.shape})"
-    if isinstance(x, np.ndarray):
-        return repr(x.tolist())
-    if isinstance(x, FunctionType):
-        return x.__qualname__
-    if isinstance(x, tuple):
-        items = ", ".join(source(item) for item in x)
-        return f"({items},)" if len(x) == 1 else f"({items})"
+    match x:
+        case float():
+            return number_source(x)
+        case np.ndarray():
+            return repr(x.tolist())
+        case FunctionType():
+            return x.__qualname__
+        case tuple():
+            items = ", ".join(map(source, x))
+            return f"({items},)" if len(x) == 1 else f"({items})"
+        case sparse.csr_matrix():
+            return f"csr_matrix(({source(x.data)}, {source(x.indices)}, {source(x.indptr)}), shape={x.shape})"
     return repr(x)
 
 
@@ -588,16 +576,11 @@ def signed_sum(
     for c, word in terms:
         minus = isinstance(c, float) and c < 0.0
         size = -c if minus else c
-        one = isinstance(size, float) and size == 1.0
-        body = word if one else f"{in_parentheses(number(size))}{times}{word}"
-        if text:
-            text += (" - " if minus else plus) + body
-        else:
-            text = ("-" if minus else "") + body
+        one = type(size) is float and size == 1.0
+        sign = ("-" * minus) if not text else " - " if minus else plus
+        text += sign + (word if one else f"{in_parentheses(number(size))}{times}{word}")
     return text
 
-
-Result = TypeVar("Result")
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
 """Implementations of operators by name, installed by modules that import this module."""

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from ucm import language
 from ucm.errors import CompositionError, UCMError, brief
-from ucm.language.node import Node, registered
+from ucm.language.node import REGISTRY, Node
 
 _FORMAT = 1
 _LARGEST = np.iinfo(np.int32).max  # of an index
@@ -135,10 +135,9 @@ def _decode(x: object) -> Any:
 
 def _node(name: str, entries: dict) -> Node:
     """Return a node from a class name and encoded fields; import the language if the name is unknown."""
-    cls = registered(name)
-    if cls is None:
+    if name not in REGISTRY:
         _import_all()
-        cls = registered(name)
+    cls = REGISTRY.get(name)
     if cls is None or cls.__abstractmethods__:
         raise CompositionError(
             f"from_json: no declaration is named {brief(name)}; import the module that defines it"
