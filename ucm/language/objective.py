@@ -182,7 +182,8 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
         return c * self.term.conjugate(z / c) if c > 0.0 else 0.0
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.term.prox_slope_times(v, self.c() * t, M)
+        c = self.c()
+        return self.term.prox_slope_times(v, c * t, M) if c > 0.0 else M
 
     def gauge(self, z: Vec) -> float:
         c = self.c()

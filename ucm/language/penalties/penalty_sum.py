@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.language.objective import ScaledPenalty, split_scalar
-from ucm.language.penalties.norms import LInf
+from ucm.language.penalties.norms import L2, LInf
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, last, shrink_box
 
+_ZERO = ScaledPenalty(0.0, L2())  # the zero function
 _STEP = 1e-6  # relative
 _FULL_STEP = 0.9  # the step from which on a differentiable term takes the remainder of z
 _REPORTED = 1e-6  # the largest distance from the domain, relative to the terms that cancel in z, to report
@@ -87,29 +88,26 @@ class CombinedPenalty:
         return (*largest, *(R for R in remaining if R.box() is None))
 
     @functools.cached_property
-    def _single(self) -> ProximalPenalty | None:
-        """The term h besides boxes and L2 (the first of several); None if there is none."""
-        return self._unboxed[0] if self._unboxed else None
+    def _h(self) -> ProximalPenalty:
+        """The term besides boxes and L2 (the first of several); the zero function if there is none."""
+        return self._unboxed[0] if self._unboxed else _ZERO
 
     def proximal(self) -> bool:
         """True if the proximal map is known: at most one term h besides boxes and L2.
 
         With a box, h must have a proximal map that keeps signs.
         """
-        if self._box is None or self._single is None:
-            return len(self._unboxed) <= 1
-        return len(self._unboxed) <= 1 and self._single.keeps_signs
+        return len(self._unboxed) <= 1 and (self._box is None or self._h.keeps_signs)
 
     def prox_splittings(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:
         """Return the partitions of the terms into a sum with a proximal map and the other terms.
 
-        Empty if the whole sum has a proximal map.
-
-        The first part has one of the terms besides boxes and L2, or none.
+        Empty if the whole sum has a proximal map. The first part has one of the terms besides boxes and L2,
+        or none.
         """
         if self.proximal():
             return []
-        unboxed = [h for h in self.terms if CombinedPenalty((h,))._single is not None]
+        unboxed = [h for h in self.terms if CombinedPenalty((h,))._unboxed]
         partitions = []
         for first in (*unboxed, None):
             second = tuple(h for h in unboxed if h is not first)
@@ -133,10 +131,7 @@ class CombinedPenalty:
 
     @functools.cached_property
     def without_forms(self) -> tuple[NDArray[np.float64] | None, CombinedPenalty]:
-        """The pair (B, R) with sum `||B w||_2^2 + R(w)`, R without `Quadratic` terms; B may be None.
-
-        B is None if the sum has no such term.
-        """
+        """The pair (B, R) of the sum `||B w||_2^2 + R(w)`, B from the `Quadratic` terms, None without any."""
         multiples = map(split_scalar, self.terms)
         root = next((np.sqrt(c) * S.root for c, S in multiples if isinstance(S, Quadratic)), None)
         return (None, self) if root is None else (root, CombinedPenalty(self._without_forms))
@@ -158,8 +153,7 @@ class CombinedPenalty:
         """Return the proximal map `argmin_w ||w - v||^2 / 2 + t R(w)`, exact if `proximal()`."""
         c = self.norms[1]
         v, t = v / (1.0 + 2.0 * t * c), t / (1.0 + 2.0 * t * c)
-        v = self._shrunk(v, t)
-        return v if self._single is None else self._single.prox(v, t)
+        return self._h.prox(self._shrunk(v, t), t)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product of a generalised Jacobian of `prox(v, t)` with M, (n, k)."""
@@ -171,8 +165,7 @@ class CombinedPenalty:
         if self._box is not None:
             lower, upper = self._box
             free[(inside == 0.0) & ((np.asarray(lower) != 0.0) | (np.asarray(upper) != 0.0))] = 0.0
-        M = (scale * free)[:, None] * M
-        return M if self._single is None else self._single.prox_slope_times(inside, t, M)
+        return self._h.prox_slope_times(inside, t, (scale * free)[:, None] * M)
 
     def project_domain(self, w: Vec) -> Vec:
         """Return the projection of w on the domain of the box terms, as `w >= 0` for `NonNegative`."""
@@ -186,45 +179,32 @@ class CombinedPenalty:
         """
         c, z = self.norms[1], self._shrunk(z)
         if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
-            if self._single is None:
-                return 0.25 * float(z @ z) / c
-            w = self._single.prox(z / (2.0 * c), 0.5 / c)
-            return float(z @ w) - c * float(w @ w) - self._single.value(w)
-        return 0.0 if self._single is None else self._single.conjugate(z)
+            w = self._h.prox(z / (2.0 * c), 0.5 / c)
+            return float(z @ w) - c * float(w @ w) - self._h.value(w)
+        return self._h.conjugate(z)
 
     def gauge(self, z: Vec) -> float:
         """Return the gauge of the domain of R*: the least r with z in r dom R*, or inf."""
         if self.norms[1] > 0.0:
             return 0.0
-        if self._box is None:
-            if self._single is not None:
-                return self._single.gauge(z)
-            return np.inf if z.any() else 0.0
-        alone = box_gauge(z, *self._box)
-        if self._single is None:
-            return alone
-        h, top = self._single, min(alone, self._single.gauge(z))
-        if math.isinf(top):
+        alone = math.inf if self._box is None else box_gauge(z, *self._box)
+        top = min(alone, self._h.gauge(z))
+        if self._box is None or not self._unboxed or math.isinf(top):
             return top
         # z in r dom R* iff what r B leaves of z is in r dom h*
-        return last(lambda r: h.gauge(self._shrunk(z, r)) > r, 0.0, top)[1]
+        return last(lambda r: self._h.gauge(self._shrunk(z, r)) > r, 0.0, top)[1]
 
     def _project_onto_domain_cone(self, z: Vec) -> Vec:
         """Return the projection of z on the cone of dom R* if R is box terms or h alone, else z."""
-        if self.norms[1] > 0.0 or (self._box is not None and self._single is not None):
+        if self.norms[1] > 0.0 or (self._box is not None and self._unboxed):
             return z
-        if self._box is not None:
-            return box_cone(z, *self._box)
-        return z if self._single is None else self._single.project_onto_domain_cone(z)
+        return self._h.project_onto_domain_cone(z) if self._box is None else box_cone(z, *self._box)
 
     def feasible_step(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
         """Return the largest step t in [0, 1] with `u + t z` in dom R*, and the violation accepted.
 
-        A violation at the size of rounding is reported, since without it t would be 0.
-
-        Parameters
-        ----------
-        size : returns the size of the terms that cancel in z
+        A violation at the size of rounding, relative to `size()`, that of the terms that cancel in z, is
+        reported, since without it t would be 0.
         """
         over = self.gauge(u + z) - 1.0
         if over <= 0.0:
@@ -239,7 +219,7 @@ class CombinedPenalty:
             return 1.0, over
         if not u.any():  # the gauge of t z is t times the gauge of z
             return 1.0 / (1.0 + over), 0.0
-        if self._single is None and self._box is not None:
+        if self._box is not None and not self._unboxed:
             bound = np.where(z > 0.0, self._box[1], self._box[0])
             outside = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(bound))
             steps = (bound[outside] - u[outside]) / z[outside]
