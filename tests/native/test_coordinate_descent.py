@@ -10,7 +10,7 @@ from scipy import sparse
 
 import ucm
 from ucm.solvers.objective import l1_newton, proximal_step
-from ucm.solvers.objective.quadratic_models import boxed_columns, boxed_quadratic
+from ucm.solvers.objective.quadratic_models import Columns, boxed_quadratic
 
 
 def _missed(H: Any, r0: Any, x: Any, lower: Any, upper: Any, ridge: float) -> float:
@@ -70,7 +70,8 @@ def test_small_steps_of_the_whole_method_take_the_same_course(
 def test_columns_in_place_of_a_matrix(n: int, form: Any) -> None:
     X, h, mean, H, r0, lower, upper = _problem(n, n)
     x = np.zeros(n)
-    boxed_columns(form(X), h, mean, float(h.sum()), r0, x, lower, upper, 0.5, 1e-10, 500, lambda: False)
+    columns = Columns(form(X), h, mean, float(h.sum()))
+    boxed_quadratic(columns, r0, x, lower, upper, 0.5, 1e-10, 500, lambda: False)
     assert _missed(H, r0, x, lower, upper, 0.5) <= 1e-8
 
 
@@ -87,10 +88,10 @@ def test_many_features_without_a_matrix(loss: Any, form: Any, monkeypatch: pytes
     calls: list[int] = []
 
     def counted(*given: Any) -> None:
-        calls.append(given[0].shape[1])
-        boxed_columns(*given)
+        calls.append(given[0].X.shape[1])
+        boxed_quadratic(*given)
 
-    monkeypatch.setattr(proximal_step, "boxed_columns", counted)
+    monkeypatch.setattr(proximal_step, "boxed_quadratic", counted)
     found = ucm.solve(model, form(X), y, solver="prox-newton")
     assert calls and found.status == "optimal"
     assert found.objective == pytest.approx(expected.objective, rel=2e-6)

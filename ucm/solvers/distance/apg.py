@@ -176,60 +176,10 @@ class _Iterate(NamedTuple):
         return [a - b for a, b in zip(self.q, other.q, strict=True)]
 
 
-class _Distance:
-    """Objective `f(q) = ||x(q)||^2 / 2` over the domains of the blocks, with counts of its evaluations.
-
-    In a traced solve `counts` and `spent` have the number and the seconds of its calls.
-    """
-
-    def __init__(self, form: MinNorm, monitor: Monitor, projection: str) -> None:
-        self.form, self.monitor, self.projection = form, monitor, projection
-        self.half = form.pass_cost() / 2
-        names = ("gradients", "projections", "products", "evaluations")
-        self.counts: dict[str, int] = dict.fromkeys(names, 0)
-        self.spent: dict[str, float] = dict.fromkeys(names, 0.0)
-
-    def _timed(self, name: str, work: Callable[[], T]) -> T:
-        if not self.monitor.trace:
-            return work()
-        began = time.perf_counter()
-        result = work()
-        self.spent[name] += time.perf_counter() - began
-        self.counts[name] += 1
-        return result
-
-    def iterate(self, q: list[Vec]) -> _Iterate:
-        """Return the point q with its image, at the cost of half a pass."""
-        self.monitor.passes += self.half
-        return _Iterate(q, self._timed("products", lambda: self.form.matvec(q)))
-
-    def value(self, at: _Iterate) -> float:
-        """Return `f(q) = ||x(q)||^2 / 2` from the image."""
-        return self._timed("evaluations", lambda: 0.5 * float(at.x @ at.x))
-
-    def gradient(self, at: _Iterate) -> list[Vec]:
-        """Return the gradient of f at q, by block, at the cost of half a pass."""
-        self.monitor.passes += self.half
-        return self._timed("gradients", lambda: self.form.rmatvec(at.x))
-
-    def step(self, at: _Iterate, gradient: list[Vec], L: float) -> list[Vec]:
-        """Return the projected gradient step `T_L(q) = P(q - grad f(q) / L)`."""
-        return self._timed("projections", lambda: self._projected(at, gradient, L))
-
-    def _projected(self, at: _Iterate, gradient: list[Vec], L: float) -> list[Vec]:
-        steps = [v - g / L for v, g in zip(at.q, gradient, strict=True)]
-        if self.projection != "exact":
-            return [project(self.projection, b, v) for b, v in zip(self.form.blocks, steps, strict=True)]
-        return [
-            b.domain.project(v)  # type: ignore[attr-defined]
-            for b, v in zip(self.form.blocks, steps, strict=True)
-        ]
-
-
 class _Run:
-    """State of one solve by APG.
+    """State of one solve by APG, of `f(q) = ||x(q)||^2 / 2` over the domains of the blocks.
 
-    f : the problem
+    counts, spent : the number and the seconds of the evaluations, in a traced solve
     z : the last iterate
     p, gradient : z with its momentum, and the gradient of f there
     new, d : the step from p, and new - p
@@ -245,8 +195,11 @@ class _Run:
 
     def __init__(self, options: APG, form: MinNorm, monitor: Monitor, q: list[Vec]) -> None:
         self.options, self.form, self.monitor = options, form, monitor
-        self.f = _Distance(form, monitor, options.projection)
-        self.z = self.p = self.new = self.best = self.f.iterate(q)
+        self.half = form.pass_cost() / 2
+        names = ("gradients", "projections", "products", "evaluations")
+        self.counts: dict[str, int] = dict.fromkeys(names, 0)
+        self.spent: dict[str, float] = dict.fromkeys(names, 0.0)
+        self.z = self.p = self.new = self.best = self._iterate(q)
         self.gradient: list[Vec] = []
         self.d: list[Vec] = []
         self.L = options.first_L(form, monitor)
@@ -258,6 +211,41 @@ class _Run:
         self.halved = self.stuck = 0
         self.lost = False
 
+    def _timed(self, name: str, work: Callable[[], T]) -> T:
+        if not self.monitor.trace:
+            return work()
+        began = time.perf_counter()
+        result = work()
+        self.spent[name] += time.perf_counter() - began
+        self.counts[name] += 1
+        return result
+
+    def _iterate(self, q: list[Vec]) -> _Iterate:
+        """Return the point q with its image, at the cost of half a pass."""
+        self.monitor.passes += self.half
+        return _Iterate(q, self._timed("products", lambda: self.form.matvec(q)))
+
+    def _value(self, at: _Iterate) -> float:
+        """Return f(q) from the image."""
+        return self._timed("evaluations", lambda: 0.5 * float(at.x @ at.x))
+
+    def _gradient(self, at: _Iterate) -> list[Vec]:
+        """Return the gradient of f at q, by block, at the cost of half a pass."""
+        self.monitor.passes += self.half
+        return self._timed("gradients", lambda: self.form.rmatvec(at.x))
+
+    def _stepped(self, at: _Iterate, gradient: list[Vec]) -> list[Vec]:
+        """Return the projected gradient step `T_L(q) = P(q - grad f(q) / L)`."""
+        how = self.options.projection
+
+        def projected() -> list[Vec]:
+            steps = zip(self.form.blocks, (v - g / self.L for v, g in zip(at.q, gradient, strict=True)))
+            if how != "exact":
+                return [project(how, b, v) for b, v in steps]
+            return [b.domain.project(v) for b, v in steps]  # type: ignore[attr-defined]
+
+        return self._timed("projections", projected)
+
     def step(self) -> None:
         """Take a projected gradient step from p; at every tenth step, adapt L by backtracking.
 
@@ -268,19 +256,21 @@ class _Run:
         test = self.options.backtracking and self.since % 10 == 1
         if test and self.options.decrease_L:
             self.L /= self.eta
-        f = self.f
-        self.gradient = f.gradient(self.p)
+        self.gradient = self._gradient(self.p)
         self._try()
         if not test:
             return
-        height = f.value(self.p)
+        height = self._value(self.p)
         tolerance = _ROUNDING * abs(height)
         L, trials = self.L, 0
-        while not f.value(self.new) <= height + self._model() + tolerance and not self.monitor.timed_out:
+        while not self.monitor.timed_out:
+            square = _inner(self.d, self.d)
+            model = _inner(self.gradient, self.d) + 0.5 * self.L * square
+            if self._value(self.new) <= height + model + tolerance:
+                break
             trials += 1
-            if (
-                trials > _TRIALS or not self.L < _STEEPEST * L or not _inner(self.d, self.d) > 0.0
-            ):  # rounding hides the decrease of a step, or L hardly grows
+            # rounding hides the decrease of a step, or L hardly grows
+            if trials > _TRIALS or not self.L < _STEEPEST * L or not square > 0.0:
                 self.L, self.lost = L, True
                 return
             self.L *= self.eta
@@ -288,11 +278,8 @@ class _Run:
         self.lost = False
 
     def _try(self) -> None:
-        self.new = self.f.iterate(self.f.step(self.p, self.gradient, self.L))
+        self.new = self._iterate(self._stepped(self.p, self.gradient))
         self.d = self.new.minus(self.p)
-
-    def _model(self) -> float:
-        return _inner(self.gradient, self.d) + 0.5 * self.L * _inner(self.d, self.d)
 
     @property
     def moved(self) -> float:
@@ -323,9 +310,9 @@ class _Run:
 
     def _report(self, k: int, at: _Iterate, norm: float, gap: float) -> bool:
         def more() -> dict:
-            passes, counts, spent = self.monitor.passes, dict(self.f.counts), dict(self.f.spent)
+            passes, counts, spent = self.monitor.passes, dict(self.counts), dict(self.spent)
             residual = self._residual(at)
-            self.monitor.passes, self.f.counts, self.f.spent = passes, dict(counts), dict(spent)
+            self.monitor.passes, self.counts, self.spent = passes, dict(counts), dict(spent)
             return {
                 "q": [v.copy() for v in at.q],
                 "x": at.x.copy(),
@@ -342,7 +329,7 @@ class _Run:
 
     def verdict(self, k: int) -> Answer | None:
         """Return an answer on convergence, x = 0 to rounding or a stop by the callback; else None."""
-        self.monitor.passes += self.f.half
+        self.monitor.passes += self.half
         gap, stop = self.assess(self.new, k)
         norm = self.form.space.norm(self.best.x)
         near_zero = self.monitor.at_zero(norm, (1.0 - gap) * norm, self.largest)
@@ -368,7 +355,7 @@ class _Run:
 
     def _residual(self, at: _Iterate) -> float:
         """Return the norm `||L (T_L(q) - q)||` of the gradient mapping at q."""
-        step = _Iterate(self.f.step(at, self.f.gradient(at), self.L), at.x).minus(at)
+        step = _Iterate(self._stepped(at, self._gradient(at)), at.x).minus(at)
         return self.L * math.sqrt(_inner(step, step))
 
     def advance(self) -> None:

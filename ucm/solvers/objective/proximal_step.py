@@ -36,7 +36,7 @@ from ucm.forms.objective import Composite
 from ucm.forms.steps import line_search
 from ucm.language.terms import Bound
 from ucm.solvers.newton_systems import ridge_solve
-from ucm.solvers.objective.quadratic_models import NewtonCG, ProximalQuadratic, boxed_columns, boxed_quadratic
+from ucm.solvers.objective.quadratic_models import Columns, NewtonCG, ProximalQuadratic, boxed_quadratic
 
 LARGEST = 1000  # largest number of features where a penalty joins features
 _SUFFICIENT = 1e-4  # least decrease relative to the predicted decrease
@@ -352,12 +352,11 @@ class ProximalIterate:
             accurate = self.before <= _SECOND * abs(self.value)
             if accurate and model.columns is None:  # otherwise another step is cheaper than such an accuracy
                 tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
-            bounds, ends = (model.of(self.lower), model.of(self.upper)), (tol, _ROUNDS, self._late)
-            if model.columns is None:
-                boxed_quadratic(H, r, new, *bounds, ridge, *ends)
-            else:
-                about = model.h, model.mean, model.mass
-                boxed_columns(model.columns, *about, r, new, *bounds, ridge, *ends)
+            bounds = model.of(self.lower), model.of(self.upper)
+            system = H
+            if model.columns is not None:
+                system = Columns(model.columns, model.h, model.mean, model.mass)
+            boxed_quadratic(system, r, new, *bounds, ridge, tol, _ROUNDS, self._late)
             return new - w
         if self.systems is not None:
             d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w), self._late)

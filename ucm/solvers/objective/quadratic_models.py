@@ -8,7 +8,7 @@ proximal augmented Lagrangian in the dual.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ Matrix = NDArray[np.float64]
 
 
 def boxed_quadratic(
-    H: Matrix,
+    H: Matrix | Columns,
     r: Vec,
     x: Vec,
     lower: Vec,
@@ -48,8 +48,8 @@ def boxed_quadratic(
 
     Parameters
     ----------
-    H : (n, n), symmetric
-    r : (n,) the gradient of the quadratic part at x without its ridge, which is kept
+    H : (n, n), symmetric; or the columns it is of
+    r : (n,) the gradient of the quadratic part at x without its ridge, which is kept for a matrix H
     x : (n,)
     lower, upper : (n,) with lower <= 0 <= upper
     tol : by how much a slope may leave its bounds
@@ -57,58 +57,45 @@ def boxed_quadratic(
     timed_out : whether to stop, asked between calls
     """
     n = x.size
-    arrays = {
-        "H": H, "r": r, "x": x, "lower": lower, "upper": upper, "system": np.empty((n, n)), "d": np.empty(n),
-        "support": np.empty(n, dtype=np.int64),
-    }  # fmt: skip
-    _run(arrays, {"n": n, "ridge": ridge, "tol": tol, "left": most}, timed_out)
+    state: Any = np.zeros((), structure("quadratic_t"))
+    if isinstance(H, Columns):
+        arrays = H.arrays()
+        state["m"], state["mass"] = H.X.shape[0], H.mass
+    else:
+        arrays = {"H": H, "system": np.empty((n, n)), "d": np.empty(n), "support": np.empty(n, np.int64)}
+    state["n"], state["ridge"], state["tol"], state["left"] = n, ridge, tol, most
+    point(state, "quadratic_t", r=r, x=x, lower=lower, upper=upper, **arrays)
+    while not timed_out() and not library.minimise_quadratic(state, _BUDGET):
+        pass
 
 
-def boxed_columns(
-    X: Any,
-    h: Vec,
-    mean: Vec,
-    mass: float,
-    r: Vec,
-    x: Vec,
-    lower: Vec,
-    upper: Vec,
-    ridge: float,
-    tol: float,
-    most: int,
-    timed_out: Callable[[], bool],
-) -> None:
-    """Minimise as `boxed_quadratic`, in place, without forming `H = (X - 1 mean')' diag(h) (X - 1 mean')`.
+class Columns(NamedTuple):
+    """The matrix `H = (X - 1 mean')' diag(h) (X - 1 mean')`, not formed.
 
-    Parameters
+    Attributes
     ----------
     X : (m, n), CSC or a Fortran-contiguous array
     h, mean, mass : (m,) weights, (n,) the mean of the rows by them, and their sum
-    r : (n,) the gradient of the quadratic part at the first x without its ridge
     """
-    m, n = X.shape
-    if isinstance(X, np.ndarray):
-        values, rows, starts = X.T, None, None
-        squares = np.einsum("ji,i,ji->j", values, h, values)
-    else:
-        rows, starts = (v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr))
-        values, squares = X.data, np.asarray(X.multiply(X).T @ h)
-    arrays = {
-        "values": values, "rows": rows, "starts": starts, "h": h, "mean": mean, "v": np.zeros(m), "r": r,
-        "x": x, "lower": lower, "upper": upper, "diagonal": np.maximum(squares - mass * mean**2, 0.0),
-    }  # fmt: skip
-    numbers = {"n": n, "m": m, "mass": mass, "ridge": ridge, "tol": tol, "left": most}
-    _run(arrays, numbers, timed_out)
 
+    X: Any
+    h: Vec
+    mean: Vec
+    mass: float
 
-def _run(arrays: dict, numbers: dict[str, float], timed_out: Callable[[], bool]) -> None:
-    """Call the compiled quadratic solver until convergence, its limit of rounds, or a time-out."""
-    state: Any = np.zeros((), structure("quadratic_t"))
-    for name, number in numbers.items():
-        state[name] = number
-    point(state, "quadratic_t", **arrays)
-    while not timed_out() and not library.minimise_quadratic(state, _BUDGET):
-        pass
+    def arrays(self) -> dict[str, NDArray | None]:
+        """Return the arrays of `quadratic_t` in `ucm/native/declarations.h`."""
+        X, h = self.X, self.h
+        if isinstance(X, np.ndarray):
+            values, rows, starts = X.T, None, None
+            squares = np.einsum("ji,i,ji->j", values, h, values)
+        else:
+            rows, starts = (v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr))
+            values, squares = X.data, np.asarray(X.multiply(X).T @ h)
+        return {
+            "values": values, "rows": rows, "starts": starts, "h": h, "mean": self.mean,
+            "v": np.zeros(h.size), "diagonal": np.maximum(squares - self.mass * self.mean**2, 0.0),
+        }  # fmt: skip
 
 
 class NewtonCG:
