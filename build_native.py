@@ -53,7 +53,6 @@ REDUCTIONS = {
     "coordinate.c",
     "hulls.c",
     "l1_newton.c",
-    "leave_one_out.c",
     "outer.c",
     "rows.c",
     "sums.c",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import brentq
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.model_selection import (
     GridSearchCV,
@@ -24,6 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import ucm
 from ucm import neg, pos
 from ucm.data.moments import Moments, without_each
+from ucm.estimators.moments import left_out_scores
 from ucm.language.models import mm_fda, mm_mpm, nu_svm, psvm, svm
 
 Table = tuple[np.ndarray, np.ndarray]
@@ -251,6 +253,36 @@ def test_left_out_decision_values(model: Any, cancer: Table) -> None:
 
 def _margin(estimator: Any, X: Any, y: Any) -> float:
     return float(estimator.decision_function(X)[0])
+
+
+def test_every_sample_left_out_against_the_nearest_point_itself() -> None:
+    """`min |x|` over `x = z + radius S_i^(1/2) u`, |u| <= 1: `x = (I + s S_i)^-1 z`, s by Brent's method."""
+    rng = np.random.default_rng(0)
+    m, n = 12, 4
+    V = rng.standard_normal((m, n))
+    V = np.ascontiguousarray(V @ np.linalg.eigh(V.T @ V)[1])
+    e = np.diag(V.T @ V / m).copy()
+    d, h = rng.standard_normal(n) * 5.0, rng.standard_normal(n)
+    shift, rho, own = 0.02, 0.03, -0.1
+    radii = np.array([0.0, 0.5, 1.0, 1e3])
+    starts = np.array([0.0, 0.3, 0.5, 1.0])
+    out = np.empty((m, 4))
+    left_out_scores(V, e, d, h, shift, rho, own, radii, starts, out)
+    for i, v in enumerate(V):
+        S, z = np.diag(e) - rho * np.outer(v, v), d + shift * v
+        for k, radius in enumerate(radii[:3]):
+
+            def point(s: float) -> np.ndarray:
+                return np.linalg.solve(np.eye(n) + s * S, z)  # noqa: B023
+
+            def excess(s: float) -> float:
+                return s * np.sqrt(point(s) @ S @ point(s)) - radius  # noqa: B023
+
+            s: Any = 0.0 if radius == 0.0 else brentq(excess, 0.0, 1e6)
+            x = point(s)
+            assert out[i, k] == pytest.approx(x @ (own * v + h) / np.linalg.norm(x), rel=1e-8)
+    assert np.isnan(out[:, 3]).all()
+    left_out_scores(np.empty((0, n)), e, d, h, shift, rho, own, radii, starts, np.empty((0, 4)))
 
 
 def test_leave_one_out_where_zero_enters(cancer: Table) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm import native
 from ucm.compiler.recover import midpoint_of
 from ucm.data.bound_data import Data, known_by
 from ucm.data.linear_map import Spectrum, Vec
@@ -26,6 +25,9 @@ from ucm.solvers.secular import one_ball, several
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
+_STEPS = 100  # of the root of a sample left out
+_LONGEST = 700.0  # largest logarithm of s
+_LINEAR = 1e-9  # s times the largest eigenvalue, below which a difference of squares is rounding
 
 
 class NearestPoints(NamedTuple):
@@ -158,14 +160,77 @@ def leave_one_out(
         for i in range(0, X.shape[0], step):
             rows = X[i : i + step]
             rows = rows.toarray() if sparse.issparse(rows) else rows
-            native.leave_one_out(
-                np.ascontiguousarray((rows - statistic.mean) @ V), S.values, V.T @ d,
+            left_out_scores(
+                (rows - statistic.mean) @ V, S.values, V.T @ d,
                 V.T @ (statistic.mean - middle),
                 -factor * of_centre / (m - 1.0), factor**2 * of_shape * m / (m - 1.0) ** 2,
                 1.0 + (0.5 / (m - 1.0) if rule == "means" else 0.0), radii, starts, out[i : i + step],
             )  # fmt: skip
         answers[kind] = out
     return answers
+
+
+def left_out_scores(
+    V: Matrix, e: Vec, d: Vec, h: Vec, shift: float, rho: float, own: float, radii: Vec, starts: Vec,
+    out: Matrix,
+) -> None:  # fmt: skip
+    """Write to `out[i, k]` the score `x'(own v_i + h) / |x|` of sample i left out, for radius k.
+
+    x is the nearest point of the ellipsoid with the centre `d + shift v` and the shape `S - rho v v'`; nan if
+    0 lies in it. In the basis of the eigenvectors of S, with `D = (I + s S)^-1`, the matrix
+    `I + s (S - rho v v')` has the inverse
+
+        y -> D y + D v  s rho (v'D y) / (1 - s rho v'D v),
+
+    and Newton's method for the logarithm of s finds the root of `s^2 x'(S - rho v v') x = radius^2`, within a
+    bracket.
+
+    Parameters
+    ----------
+    V, d, h : (m, n), (n,), (n,) in the basis; e : (n,) eigenvalues of S
+    radii, starts : (K,) and the s of S itself for each, where its root is sought; 0: none
+    out : (m, K)
+    """
+    out[:] = np.nan
+    for k in np.flatnonzero(~(starts > 0.0) & (radii == 0.0)):
+        x = d + shift * V
+        length = np.linalg.norm(x, axis=1)
+        np.divide(_rows_dot(x, own * V + h), length, out=out[:, k], where=length > 0.0)
+    for k in np.flatnonzero(starts > 0.0):
+        rows, v, u = np.arange(V.shape[0]), V, np.full(V.shape[0], math.log(starts[k]))
+        low, high = np.full(u.size, -_LONGEST), np.full(u.size, _LONGEST)
+        for _ in range(_STEPS):
+            s = np.exp(u)
+            D = 1.0 / (1.0 + s[:, None] * e)
+            vD, dD = v * D, d * D
+            v1v, v1d, v2v, v2d = _rows_dot(vD, v), vD @ d, _rows_dot(vD, vD), _rows_dot(vD, dD)
+            remainder = 1.0 - s * rho * v1v
+            proper = remainder > 1e-14
+            remainder[~proper] = 1.0
+            g = shift + s * rho * (v1d + shift * v1v) / remainder
+            x = dD + g[:, None] * vD
+            xx, vx, vDx = _rows_dot(x, x), v1d + g * v1v, v2d + g * v2v
+            with np.errstate(invalid="ignore", divide="ignore"):
+                height = (x * x) @ e - rho * vx * vx  # x'(S - rho v v') x
+                f = 2.0 * u + np.log(height) - 2.0 * math.log(radii[k])
+                inverse = _rows_dot(x, x * D) + s * rho * vDx * vDx / remainder
+                slope = np.minimum(2.0, 2.0 * (xx - inverse) / (s * height))  # of f
+                slope[s * e.max() <= _LINEAR] = 2.0
+                change = np.where(slope > 1e-13, f / slope, np.inf)
+            proper &= (height > 0.0) & (xx > 0.0)
+            ends = proper & (np.abs(change) <= 1e-11)
+            out[rows[ends], k] = (own * vx + x @ h)[ends] / np.sqrt(xx[ends])
+            low, high = np.where(f < 0.0, u, low), np.where(f < 0.0, high, u)
+            after = u - change
+            u = np.where((low < after) & (after < high), after, 0.5 * (low + high))
+            left = proper & ~ends & (high - low > 1e-13 * np.abs(high)) & (u <= _LONGEST - 10.0)
+            if not left.any():
+                break
+            rows, v, u, low, high = rows[left], v[left], u[left], low[left], high[left]
+
+
+def _rows_dot(A: Matrix, B: Matrix) -> Vec:
+    return np.einsum("ij,ij->i", A, B)
 
 
 def _moment_factors(U: Any, n: int, kind: str) -> tuple[float, float]:

@@ -23,9 +23,6 @@ void checksum_short(int64_t n, const int32_t *words, int64_t *found);
 /* outer.c */
 void add_outer(int64_t m, const double *values, const int32_t *columns, const int32_t *starts, const double *d, int64_t n, double *H, double *s);
 
-/* leave_one_out.c */
-void leave_one_out(int64_t m, int64_t n, const double *V, const double *e, const double *d, const double *h, double shift, double rho, double own, int64_t count, const double *radii, const double *starts, double *out);
-
 /* hulls.c */
 typedef struct {
     int64_t n;

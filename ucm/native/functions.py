@@ -20,7 +20,6 @@ __all__ = [
     "exchanges",
     "fill_to_mass",
     "kernel_sums",
-    "leave_one_out",
     "project_ball_simplex",
     "project_capped",
     "project_entropy",
@@ -153,40 +152,6 @@ def exchanges(
     groups = int(group.max(initial=-1)) + 1
     low, high = np.empty(groups, np.int64), np.empty(groups, np.int64)
     return library.exchange(q.size, groups, K, group, cap, eps, limit, q, F, low, high)
-
-
-_LEFT_OUT = 1_000_000  # of V, times the radii, in one call: some 40 ms
-
-
-def leave_one_out(
-    V: Vector,
-    e: Vector,
-    d: Vector,
-    h: Vector,
-    shift: float,
-    rho: float,
-    own: float,
-    radii: Vector,
-    starts: Vector,
-    out: Vector,
-) -> None:
-    """Write to `out[i, k]` the leave-one-out score of sample i for radius k of an ellipsoid.
-
-    It is `x'(own v_i + h) / |x|`, x the nearest point to 0 with sample i left out; nan if 0 lies in the set.
-    In the basis of the eigenvectors of S, with the centre `d + shift v` and the shape `S - rho v v'`.
-
-    Parameters
-    ----------
-    V, d, h : (m, n), (n,), (n,) in the basis; e : (n,) eigenvalues of S
-    radii, starts : (K,) and the s of S itself for each, where its root is sought; 0: none
-    out : (m, K)
-    """
-    m, n = V.shape
-    step = max(1, _LEFT_OUT // max(1, n * radii.size))
-    for first in range(0, m, step):
-        part = slice(first, first + step)
-        rows, values = V[part], out[part]
-        library.leave_one_out(len(rows), n, rows, e, d, h, shift, rho, own, radii.size, radii, starts, values)
 
 
 # --- kernels --------------------------------------------------------------------------------------
