@@ -35,7 +35,7 @@ from ucm.evidence.objective import (
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
 from ucm.forms.answer import Answer
-from ucm.forms.hinge_dual import HingeDual, slacks
+from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solution import Certificate, Solution
@@ -44,6 +44,7 @@ from ucm.language.objective import Objective
 from ucm.language.terms import Penalty
 from ucm.native.functions import blas_threads
 from ucm.solvers import DCA
+from ucm.solvers.smo.problem import Pairs
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -269,10 +270,8 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         c = a * data.y
         w = None if X is None else np.asarray(X.T @ c).ravel()
         normal = KernelNormal(form.gram, c) if w is None else FeatureNormal(X, w)
-        f = normal.scores
-        biases = [*([] if answer.b is None else [answer.b]), *_biases(form, a, f)]
-        loss = self.model.loss
-        b = min(biases, key=lambda b: loss.value(data.y * (f + b), data.y, data.weights, data.groups))
+        program = Pairs.of_hinge(form)
+        b = -float(program.thresholds(c, program.gradient(c, normal.scores))[0])
         certificate = certify_objective(self.model, data, normal, b, self.factor * a)
         return Proof(answer, certificate, certificate.primal, w, b)
 
@@ -303,27 +302,6 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         c = a * self.data.y
         recovered = Recovered(proof.w, proof.b, None, self.factor * a, "multipliers", c)
         return recovered if proof.w is not None else recovered.by_kernel(self.form.gram, c)
-
-
-def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
-    """Return candidates for the bias b, computed from the multipliers; all are equal at the optimum.
-
-    With `xi_k = (a_k / (C p))^(1/(p-1))` every a_k > 0 (p = 1: below C) gives
-    `b = y_k (1 - xi_k) - f_k`, which is exact for every p, where equation (21) of Sun (2024) is so
-    for p = 2 only. Their mean, and the middle of the interval that all multipliers allow.
-    """
-    if form.p == 1.0:  # interior-point methods end near the bounds
-        tolerance = 1e-7 * form.C
-        a = np.where(a <= tolerance, 0.0, np.where(a >= form.C - tolerance, form.C, a))
-    F = form.y * (1.0 - slacks(a, form.C, form.p)) - f
-    top, bottom = form.levels(a, F)
-    free = a > 1e-12 * max(float(a.max(initial=0.0)), 1e-300)
-    if form.p == 1.0:
-        free &= a < form.C
-    candidates = [0.5 * (top + bottom)] if np.isfinite(top + bottom) else []
-    if free.any():
-        candidates.append(float(np.mean(F[free])))
-    return candidates or [0.0]
 
 
 def _negative_curvature(gram: Gram, support: np.ndarray, limit: int = 2000) -> str | None:

@@ -57,13 +57,3 @@ class HingeDual:
         """Return feasible multipliers: a clipped to its bounds, the heavier class scaled down to y'a = 0."""
         a = np.clip(a, 0.0, self.C if self.p == 1.0 else None)
         return a * balance(self.y * a)
-
-    def levels(self, a: Vec, F: Vec) -> tuple[float, float]:
-        """Return the largest F_i of an increasable and the least F_i of a decreasable `y_i a_i`.
-
-        `F_i = y_i (1 - xi_i) - f_i`; at the optimum the first bound is at most the second, and the bias lies
-        between both.
-        """
-        below = a < self.C if self.p == 1.0 else np.ones(a.size, dtype=bool)
-        grows, falls = (np.where(side * self.y > 0.0, below, a > 0.0) for side in (1.0, -1.0))
-        return float(F[grows].max(initial=-np.inf)), float(F[falls].min(initial=np.inf))

@@ -148,8 +148,8 @@ def descend(
     monitor: Monitor,
     zero: Callable[[Vec, float, float], bool],
     record: Record,
-) -> tuple[Vec, Vec, Answer]:
-    """Solve by rounds of pair updates to the tolerance of the monitor; return u, F and an answer.
+) -> tuple[Vec, Answer]:
+    """Solve by rounds of pair updates to the tolerance of the monitor; return u and an answer.
 
     F is the gradient at u.
 
@@ -164,7 +164,7 @@ def descend(
         The kernel has values that are not finite.
     """
     limit, updates, stalls, least = monitor.limit(_UPDATES + 100 * problem.n), 0, 0, np.inf
-    best, code = (u, u), _LIMIT
+    best, code = u, _LIMIT
     while True:
         F = problem.gradient(u, problem.gram.follow(problem.coefficients(u)))
         value, gap, scale = problem.gap(u, F)
@@ -179,18 +179,18 @@ def descend(
         stop = monitor.report(updates, value, relative, functools.partial(record, u))
         stalls = stalls + 1 if code == _DONE and gap > 0.5 * least else 0
         if gap < least:
-            best, least = (u, F), gap
+            best, least = u, gap
         if relative < _NEGATIVE or code == _INDEFINITE_KERNEL:
-            return u, F, Answer().ended("indefinite", _INDEFINITE)
+            return u, Answer().ended("indefinite", _INDEFINITE)
         if monitor.reached(relative, _REACHED * monitor.tol) or zero(u, value, relative):
-            return u, F, Answer()
+            return u, Answer()
         if stop:
-            return u, F, Answer().interrupted()
+            return u, Answer().interrupted()
         left = f"{updates} pair updates left a relative gap of {relative:.2g}"
         if updates >= limit:
-            return u, F, Answer().ended("max_iter", f"{left}; raise max_iter")
+            return u, Answer().ended("max_iter", f"{left}; raise max_iter")
         if stalls >= _STALLS:
-            return *best, Answer().ended("max_iter", f"{left}, by rounding; raise tol")
+            return best, Answer().ended("max_iter", f"{left}, by rounding; raise tol")
         # one row of each group is looked at before a pair moves, and all of them stay
         entries = max(problem.gram.limit // 4, (problem.sums.size + 2) * problem.n)
         store = np.empty(min(entries, problem.n**2), np.float32)
@@ -230,7 +230,7 @@ class SMO(NearestPoint):
         u = problem.begin()
         if start is not None:
             u = problem.feasible(problem.variables(form.begin(start)))
-        u, _, answer = descend(problem, u, monitor, zero, record)
+        u, answer = descend(problem, u, monitor, zero, record)
         answer.q = problem.blocks(form, u)
         return answer
 
@@ -239,6 +239,6 @@ class SMO(NearestPoint):
         u = problem.begin()
         if start is not None and start.slopes is not None:
             u = form.y * form.feasible(start.slopes)
-        u, F, answer = descend(problem, u, monitor, lambda *_: False, lambda u: {"slopes": np.abs(u)})
-        answer.slopes, answer.b = np.abs(u), -float(problem.thresholds(u, F)[0])
+        u, answer = descend(problem, u, monitor, lambda *_: False, lambda u: {"slopes": np.abs(u)})
+        answer.slopes = np.abs(u)
         return answer
