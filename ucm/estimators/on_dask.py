@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -45,8 +44,6 @@ def lazy_answers(classifier: Fitted, method: str, X: Any) -> Any:
     Raises `DataError` for chunks along columns, or without the columns of the fit; for NaN when they are met.
     """
     check_is_fitted(classifier)
-    dask: Any = import_module("dask")
-    da: Any = import_module("dask.array")
     light = light_of(classifier)
     n, names = classifier.n_features_in_, getattr(classifier, "feature_names_in_", None)
     frame = hasattr(X, "columns")
@@ -66,16 +63,10 @@ def lazy_answers(classifier: Fitted, method: str, X: Any) -> Any:
         one = import_module("pandas").DataFrame(one, columns=list(names))
     like = np.asarray(getattr(light, method)(one))[:0]
     work = functools.partial(_answers, light, method, like)
-    parts = np.asarray(X.to_delayed(), dtype=object).ravel()
-    sizes = (math.nan,) * len(parts) if frame else X.chunks[0]
-    call = dask.delayed(work, pure=False)
-    return da.concatenate(
-        [
-            da.from_delayed(call(part), shape=(size, *like.shape[1:]), meta=like)
-            for part, size in zip(parts, sizes, strict=True)
-        ],
-        allow_unknown_chunksizes=True,
-    )
+    if frame:
+        return X.map_partitions(work, meta=like)
+    shapes = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], like.shape[1:])}
+    return X.map_blocks(work, meta=like, **shapes)
 
 
 def lazy_accuracy(classifier: Fitted, X: Any, y: Any, sample_weight: Any = None) -> Any:
