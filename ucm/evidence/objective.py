@@ -7,10 +7,9 @@ conjugates. The form that a solver was given is not used, so that a wrong one ca
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,49 +36,34 @@ _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rou
 
 
 # --- the normal: in features, or with a kernel ---------------------------------------------------
-class Normal(ABC):
-    """Abstract base of a normal w, with the penalty values and conjugate bounds that a certificate needs."""
-
-    indefinite = False
-    """True if `||w||^2` may be negative, with an indefinite kernel."""
-    scores: Vec
-    """The scores `<w, x_i>`, (m,)."""
-
-    @abstractmethod
-    def value(self, penalty: Penalty) -> float:
-        """Return the value of the penalty at w."""
-
-    @abstractmethod
-    def tangent(self, penalties: Sequence[SubtractedPart]) -> tuple[Vec, float]:
-        """Return a subgradient u of the sum h of subtracted penalties at w, and `h(w) - <u, w>`."""
-
-    @abstractmethod
-    def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
-        """Return upper bounds of the conjugate `R*(u + fraction z)`, `z = sum_i d_i x_i`, by several methods.
-
-        Each is a triple: the bound, the largest fraction <= 1 with `u + fraction z` in dom R*, the violation.
-        """
-
-
 @dataclass(frozen=True)
-class FeatureNormal(Normal):
+class FeatureNormal:
     """A normal w with explicit coordinates in the features of the samples X, an array or CSR matrix."""
 
     X: Matrix
     w: Vec
 
+    indefinite: ClassVar[bool] = False
+
     @functools.cached_property
-    def scores(self) -> Vec:  # type: ignore[override]
+    def scores(self) -> Vec:
+        """The scores `<w, x_i>`, (m,)."""
         return np.asarray(self.X @ self.w).ravel()
 
     def value(self, penalty: Penalty) -> float:
+        """Return the value of the penalty at w."""
         return penalty.value(self.w)
 
     def tangent(self, penalties: Sequence[SubtractedPart]) -> tuple[Vec, float]:
+        """Return a subgradient u of the sum h of subtracted penalties at w, and `h(w) - <u, w>`."""
         u = sum((h.subgradient(self.w) for h in penalties), start=np.zeros_like(self.w))
         return u, sum(h.value(self.w) for h in penalties) - float(u @ self.w)
 
     def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
+        """Return upper bounds of the conjugate `R*(u + fraction z)`, `z = sum_i d_i x_i`, by several methods.
+
+        Each is a triple: the bound, the largest fraction <= 1 with `u + fraction z` in dom R*, the violation.
+        """
         z = np.asarray(self.X.T @ d).ravel()
 
         def size() -> float:
@@ -97,19 +81,19 @@ class FeatureNormal(Normal):
 
 
 @dataclass(frozen=True)
-class KernelNormal(Normal):
+class KernelNormal:
     """A normal `w = sum_i c_i phi(x_i)` of a kernel, for the penalty `lam ||w||_2^2` only."""
 
     gram: Gram
     c: Vec
 
     @property
-    def indefinite(self) -> bool:  # type: ignore[override]
+    def indefinite(self) -> bool:
         """True if the kernel is indefinite, so that `||w||^2` may be negative."""
         return not self.gram.kernel.definite
 
     @functools.cached_property
-    def scores(self) -> Vec:  # type: ignore[override]
+    def scores(self) -> Vec:
         return self.gram.times(self.c)
 
     @functools.cached_property
@@ -150,6 +134,10 @@ def _multiple(R: CombinedPenalty) -> float:
             "solve without a kernel"
         )
     return R.square
+
+
+Normal = FeatureNormal | KernelNormal
+"""A normal w, with the penalty values and the conjugate bounds that a certificate needs."""
 
 
 # --- the certificate -------------------------------------------------------------------------------

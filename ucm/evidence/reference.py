@@ -19,7 +19,7 @@ from ucm.errors import CompositionError, SolverError
 from ucm.evidence.objective import FeatureNormal, tangent_plane, weights_in
 from ucm.evidence.sphere import normal_near
 from ucm.forms.answer import Answer
-from ucm.forms.display import digits, sheet
+from ucm.forms.display import sheet
 from ucm.forms.solution import Solution
 from ucm.forms.sphere import UnitNorm
 from ucm.language import cvx as cp
@@ -190,34 +190,26 @@ class Verification:
         return self.agrees
 
     @property
-    def _points(self) -> str | None:
-        if math.isnan(self.x_distance):
-            return None
-        return f"{self.x_distance:.2g} apart, {self.x_allowed:.2g} allowed (relative)"
+    def _facts(self) -> dict[str, str]:
+        """The report as texts by name."""
+        facts = {
+            "objective": f"{self.objective:.10g}  ({self.status})",
+            "reference": f"{self.reference_objective:.10g}  ({self.reference_status})",
+            "difference": f"{self.difference:.2g} relative",
+        }
+        if not math.isnan(self.x_distance):
+            facts["points"] = f"{self.x_distance:.2g} apart, {self.x_allowed:.2g} allowed (relative)"
+        return {**facts, "outside U": f"{self.violation:.2g} relative"}
 
     def __str__(self) -> str:
         verdict = "agrees with" if self.agrees else "DIFFERS from"
-        points = [] if self._points is None else [f"  points      {self._points}"]
-        return "\n".join([
-            f"The solution {verdict} the CVXPY reference ({self.reference_solver}).",
-            f"  objective   {self.objective:.10g}  ({self.status})",
-            f"  reference   {self.reference_objective:.10g}  ({self.reference_status})",
-            f"  difference  {self.difference:.2g} relative",
-            *points,
-            f"  outside U   {self.violation:.2g} relative",
-        ])  # fmt: skip
+        title = f"The solution {verdict} the CVXPY reference ({self.reference_solver})."
+        return "\n".join([title, *(f"  {name:11} {text}" for name, text in self._facts.items())])
 
     def _repr_html_(self) -> str:
-        values = (self.objective, self.status), (self.reference_objective, self.reference_status)
-        ours, other = (f"{x:.10g}  ({status})".replace("-", "−") for x, status in values)
-        facts = {
-            "objective": ours,
-            f"by {self.reference_solver}": other,
-            "digits in common": digits(self.difference),
-            "points": self._points,
-            "outside of the set": f"{self.violation:.2g}, relative",
-        }
-        return sheet(f"Verification: {'agrees' if self.agrees else 'DIFFERS'}", facts)
+        facts = {name: text.replace("-", "−") for name, text in self._facts.items()}
+        verdict = "agrees" if self.agrees else "DIFFERS"
+        return sheet(f"Verification: {verdict}, by {self.reference_solver}", facts)
 
 
 class CvxpyResult(NamedTuple):
