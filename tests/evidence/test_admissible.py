@@ -97,7 +97,7 @@ def as_sizes(model: RobustMargin, data: Data, name: str) -> tuple[bool, Any, flo
         return model.without_ranges().with_params(**{name: as_size(grows, t)})
 
     present = as_size(grows, model.params()[name])
-    return grows, at, smallest_nonempty(at, data, present, name, Monitor())
+    return grows, at, smallest_nonempty(at, data, present, name, Monitor())[0]
 
 
 @pytest.mark.parametrize("case", ["iris nu", "iris mpm", "breast_cancer nu", "breast_cancer l2"])

@@ -229,16 +229,17 @@ def intervals_of_sizes(
     def at(sizes: dict[str, float]) -> RobustMargin:
         return model.with_params(**{n: as_size(grows[n], t) for n, t in sizes.items()})
 
-    def smallest(name: str, others: dict[str, float]) -> float:
+    def smallest(name: str, others: dict[str, float]) -> tuple[float, bool]:
         return smallest_nonempty(lambda t: at({**others, name: t}), data, large, name, monitor)
 
     if alone:
         large = as_size(grows[listed], model.params()[listed])
-        least = {listed: smallest(listed, {})}
+        smallest_sizes = {listed: smallest(listed, {})}
     else:
         together = smallest_feasible(lambda t: at(dict.fromkeys(names, t)), data, 1.0, listed)
         large = max(1.0, together)
-        least = {n: smallest(n, dict.fromkeys(names, large)) for n in names}
+        smallest_sizes = {n: smallest(n, dict.fromkeys(names, large)) for n in names}
+    least = {n: size for n, (size, _) in smallest_sizes.items()}
     start = 1.0 if any(least.values()) else 0.0
 
     def sizes(t: float) -> dict[str, float]:
@@ -254,6 +255,8 @@ def intervals_of_sizes(
             f"{remedy}"
         )
     how_empty = "closed form" if start > 0.0 else "U is not empty at any size"
+    if start > 0.0 and any(meets for _, meets in smallest_sizes.values()):
+        how_empty = "the operands of an intersection meet, and a w separates them at every smaller size"
     how_zero = "0 enters U: a w separates 0 from every smaller set, and a slightly larger set has 0"
     if math.isinf(zero):
         how_zero = "0 never enters U: one w separates 0 from U at every size"
@@ -276,8 +279,8 @@ def intervals_of_sizes(
 
 def smallest_nonempty(
     at: Callable[[float], RobustMargin], data: Data, present: float, name: str, monitor: Monitor
-) -> float:
-    """Return the least size t at which the set of `at(t)` has a point, where the operands of `&` meet.
+) -> tuple[float, bool]:
+    """Return the least size t at which the set of `at(t)` has a point; True if it is where operands meet.
 
     Raises `EmptySetError` if U is empty at every size, `SolverError` if the size was not found.
     """
@@ -285,7 +288,7 @@ def smallest_nonempty(
     form_at = forms_of(at, data)
     large = form_at(max(least, present))
     if large is None or not large.couplings:
-        return least
+        return least, False
     units = coupling_units(large)
 
     def apart(t: float) -> MinNorm | None:
@@ -302,7 +305,7 @@ def smallest_nonempty(
             f"admissible: the size at which sets meet, for {name}, was not found; scale the features, or "
             "raise time_limit"
         )
-    return meet.upper
+    return meet.upper, meet.upper > least
 
 
 def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: float, names: str) -> float:

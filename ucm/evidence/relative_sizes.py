@@ -118,9 +118,7 @@ def admissible(
 
 
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
-    """Return the model with numbers in place of relative `Param`s, and radii in place of lam in
-    `LossBall`s.
-    """
+    """Return the model with numbers for its relative `Param`s, and radii for lam in `LossBall`s."""
     model = with_numbers(model, data, time_limit)
     if isinstance(model, RobustMargin) and by_lam(model):
         model = radius_from_lambda(model, data).model  # type: ignore[assignment]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ucm.data.bound_data import Data, bind
 from ucm.data.linear_map import Vec
@@ -19,11 +19,11 @@ from ucm.testing.checker import Checker, check_size, check_support, groups_in_tu
 
 def check_set(
     U: UncertaintySet,
-    X: Any = None,
-    y: Any = None,
+    X: object = None,
+    y: ArrayLike | None = None,
     seed: int = 0,
     *,
-    subgroup: Any = None,
+    subgroup: object = None,
     tol: float = 1e-9,
     cvxpy_tol: float = 1e-5,
 ) -> None:

@@ -228,7 +228,7 @@ _TRIALS: dict[type, Callable[[np.random.Generator], Iterator[_Trial]]] = {
 
 
 # --- the laws --------------------------------------------------------------------------------------
-def _check_contract(judge: Checker, solver: Any) -> list[type]:
+def _check_contract(judge: Checker, solver: object) -> list[type]:
     """Check the methods, class, name and forms of a solver; return the forms that have trials."""
     missing = [name for name in ("refuse", "solve") if not callable(getattr(solver, name, None))]
     missing += sorted(getattr(solver, "__abstractmethods__", ()))
@@ -245,7 +245,7 @@ def _check_contract(judge: Checker, solver: Any) -> list[type]:
     return forms
 
 
-def _refusal(judge: Checker, solver: Solver, form: Any) -> str | None:
+def _refusal(judge: Checker, solver: Solver, form: object) -> str | None:
     try:
         why = solver.refuse(form)
     except Exception as error:

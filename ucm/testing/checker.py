@@ -35,7 +35,9 @@ class Checker:
         if not largest <= bound:
             self.fail(law, f"{largest:.3e} above {bound:.3e}")
 
-    def equal(self, law: str, a: Any, b: Any, tol: float | None = None, size: Any = 0.0) -> None:
+    def equal(
+        self, law: str, a: ArrayLike, b: ArrayLike, tol: float | None = None, size: ArrayLike = 0.0
+    ) -> None:
         """Check that all `|a - b| <= tol (1 + |b| + size)`; an infinite number equals itself."""
         a, b, size = np.broadcast_arrays(a, b, size)
         with np.errstate(invalid="ignore"):
@@ -43,7 +45,7 @@ class Checker:
         self.at_most(law, error, self.tol if tol is None else tol)
 
 
-def groups_in_turn(node: Node, m: int) -> Any:
+def groups_in_turn(node: Node, m: int) -> NDArray[np.object_] | None:
     """Return group labels for m samples, two of each declared group in turn, (m,); None without groups."""
     all_labels = dict.fromkeys(s.label for s in node.walk() if isinstance(s, Samples))
     labels = [label for label in all_labels if label is not None]
@@ -131,6 +133,6 @@ def check_program(
         judge.fail("CVXPY sees it convex, and DPP", program)
 
 
-def optimum(sense: Any, constraints: list) -> float:
+def optimum(sense: cp.Expression, constraints: list) -> float:
     """Return the optimal value of an objective `Maximize` or `Minimize` under constraints, by Clarabel."""
     return float(cp.Problem(sense, constraints).solve(solver=cp.CLARABEL))
