@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
-from ucm.compiler.out_of_core_lowering import OutOfCoreLowering, answer_of
+from ucm.compiler.out_of_core_lowering import OutOfCoreLowering
 from ucm.compiler.recover import BIAS_RULES, bias, least_error_bias
 from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound_data import Data, refuse_squares
@@ -25,7 +26,7 @@ from ucm.evidence.objective import hulls_proven
 from ucm.evidence.reference import Verification, reference_problem, verify
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.out_of_core import RowHulls
+from ucm.forms.out_of_core import HullProof, RowHulls
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import SimplexDomain, UncertaintySet
@@ -196,7 +197,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         weights = functools.partial(self.rows.source.spread, row_proof.rows.weights, form.factors)
         return Recovered(w, b, proof.x, None, rule, make_summand_points=parts, rho=rho, make_weights=weights)
 
-    def _thresholds(self, row_proof: Any, points: Any, w: Vec) -> tuple[float, float]:
+    def _thresholds(self, row_proof: HullProof, points: NDArray[np.float64], w: Vec) -> tuple[float, float]:
         """Return for class +1 and class -1 the score at which weights leave their bounds.
 
         If all weights of a class are equal, it is the score of the point of the class.
@@ -204,12 +205,12 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         form = self.form
         balls = form.slacks[list(form.of)] > 0.0
         free = np.array(form.scales) < form.weight_sums if form.capped else balls
-        thresholds = [theta / f for theta, f in zip(row_proof.theta, form.factors, strict=True)]
+        thresholds = -row_proof.mu / (np.linalg.norm(row_proof.w) * np.array(form.factors))
         means = [float(w @ x) / weight_sum for x, weight_sum in zip(points, form.weight_sums, strict=True)]
         alpha, beta = np.where(free, thresholds, means).tolist()
         return alpha, beta
 
-    def _bias(self, rule: str, points: Any, w: Vec) -> tuple[float, str]:
+    def _bias(self, rule: str, points: NDArray[np.float64], w: Vec) -> tuple[float, str]:
         """Return the bias and its rule: 0, of least training error, or midway between the class points."""
         form = self.form
         if rule == "zero":
@@ -222,7 +223,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
             )
         return -0.5 * float(sum(w @ point for point in points)), "midpoint"
 
-    def _parts(self, points: Any) -> tuple[Vec, ...]:
+    def _parts(self, points: NDArray[np.float64]) -> tuple[Vec, ...]:
         """Return the point of every summand, in the order of the declaration."""
         place = {"pos": 0, "neg": 1}
         signed = points[0] - points[1]
@@ -230,18 +231,18 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        return reference_problem(*self._reference(answer_of(at).rows), scaled).problem
+        return reference_problem(*self._reference(at), scaled).problem
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        model, data = self._reference(answer_of(solution).rows)
+        model, data = self._reference(solution)
         return verify(model, data, replace(solution, weights=None), tol, **options)
 
-    def _reference(self, row_proof: Any) -> tuple[RobustMargin, Data]:
+    def _reference(self, at: Solution | None) -> tuple[RobustMargin, Data]:
         """Return the set over the rows of the reference problem, and these rows as data.
 
         The other rows keep their weights, so that a part of the weight sums and of the radii is left.
         """
-        form, (X, y, q, _) = self.form, self.written(row_proof)
+        form, (answer, X, y, q, _) = self.form, self.written(at)
         side = np.where(y > 0.0, 0, 1)
         scale = np.array(form.scales)[side] * np.abs(y)
         s = q / scale  # near 1, which conic solvers need
@@ -251,7 +252,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
             mask = side == c
             left.append((mask, float(q[mask].sum())))
             height = form.balls[form.of[c]][0].conjugate(s[mask])
-            slack[form.of[c]] += scale[mask] @ height - row_proof.heights[c]
+            slack[form.of[c]] += scale[mask] @ height - answer.rows.heights[c]
 
         def build(v: Any) -> list:
             rows = [v >= 0.0, *(scale[mask] @ v[mask] == weight_sum for mask, weight_sum in left)]
@@ -261,7 +262,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
                 rows += [*inside, scale[mask] @ height <= slack[k]]
             return rows
 
-        center = np.array(form.factors) @ row_proof.points - A @ s
+        center = np.array(form.factors) @ answer.rows.points - A @ s
         return RobustMargin(AffineImage(A, CvxpyDomain(build), center=center)), rows_here(X, y)
 
 

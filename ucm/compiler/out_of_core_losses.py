@@ -10,10 +10,8 @@ import numpy as np
 
 from ucm.compiler.lowering import Proof, Recovered, Regime, Verdict
 from ucm.compiler.objective import critical
-from ucm.compiler.out_of_core_lowering import OutOfCoreLowering, answer_of, groups_in
-from ucm.data.bound_data import Data
+from ucm.compiler.out_of_core_lowering import OutOfCoreLowering, groups_in
 from ucm.data.first_pass import RowData, rows_here
-from ucm.data.linear_map import Vec
 from ucm.data.weights import Factors
 from ucm.errors import ParameterError
 from ucm.evidence.objective import losses_proven
@@ -56,9 +54,9 @@ def _base(loss: Any) -> Any:
     return base if base.counted is None else replace(base, on=None)
 
 
-def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, Any], ...]) -> Factors:
+def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, object], ...]) -> Factors:
     """Return the row factors by class and group of losses that are all of one kind."""
-    sides: tuple[dict[Any, float], dict[Any, float]] = {}, {}
+    sides: tuple[dict[object, float], dict[object, float]] = {}, {}
     for loss in losses:
         samples, c = loss.counted, split_scalar(loss)[0]
         kind, label = ("signed", None) if samples is None else samples.part
@@ -120,8 +118,14 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        (w, b), remainder = answer_of(at).plane, self._remainder(answer_of(at).rows)
-        return majorant(self.written_model, remainder[0], w, b, scaled=scaled, remaining=remainder[1])
+        """Return the problem of some rows; the losses of all others are bounded by their slopes."""
+        answer, X, y, a, gain = self.written(at)
+        sums, a = answer.rows, np.sign(y) * a
+        normal = sums.points[0] - sums.points[1] - np.asarray(X.T @ a).ravel()
+        slope = float(sums.slopes[0] - sums.slopes[1] - a.sum())
+        remaining = normal, slope, float(np.sum(sums.gains)) + sums.constant - gain
+        data = rows_here(X, y, self.rows.weighing)
+        return majorant(self.written_model, data, *answer.plane, scaled=scaled, remaining=remaining)
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         problem = self.reference(solution, True)
@@ -133,16 +137,3 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
             unit=self.form.value_at_zero,
             least=min(loss.lowest() for loss, _ in self.form.losses),
         )
-
-    def _remainder(self, row_proof: Any) -> tuple[Data, tuple[Vec, float, float]]:
-        """Return the rows of the reference problem, and a linear bound of the losses of all other rows.
-
-        The bound is (slope in w, slope in b, value at 0), by the slopes of the losses.
-        """
-        slopes, points = row_proof.slopes, row_proof.points
-        X, y, a, gain = self.written(row_proof)
-        sign = np.sign(y)
-        normal = points[0] - points[1] - np.asarray(X.T @ (sign * a)).ravel()
-        slope = float(slopes[0] - slopes[1] - sign @ a)
-        linear = normal, slope, float(np.sum(row_proof.gains)) + row_proof.constant - gain
-        return rows_here(X, y, self.rows.weighing), linear

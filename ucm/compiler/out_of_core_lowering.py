@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof
 from ucm.data.first_pass import RowData, refuse_gathering
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.out_of_core import OutOfCoreForm
@@ -57,34 +57,29 @@ class OutOfCoreLowering(Lowering[Form]):
     def proof(self, answer: Answer, tol: float) -> Proof:
         """Return the proof of an answer by the sums of its last pass."""
 
-    def written(self, found: Any) -> tuple[Any, Vec, Vec, float]:
-        """Return X, y (labels times sample weights), weights and gain of the rows in a reference problem.
+    def written(self, at: Solution | None) -> tuple[Answer, Matrix, Vec, Vec, float]:
+        """Return the answer of a solution, and X, y, weights and gain of the rows in its reference problem.
 
-        The rows are the active set, or some rows of the sample. All other rows keep their weights.
+        The rows are the active set, or some rows of the sample; y holds labels times sample weights. All
+        other rows keep their weights.
+
+        Raises
+        ------
+        ParameterError
+            There is no solution with the sums of a pass.
         """
+        answer = None if at is None else at.answer
+        if answer is None or answer.rows is None or answer.rows.points is None:
+            raise ParameterError(
+                "reference: over rows that are read block by block the program holds some rows, and the "
+                "others keep their weights in a solution; give one, reference(solution)"
+            )
         X, y = self.rows.sample
         step = -(-y.size // _WRITTEN)
-        return found.rows.written((X[::step], y[::step]))
+        return answer, *answer.rows.rows.written((X[::step], y[::step]))
 
 
-def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
+def groups_in(model: Node) -> tuple[tuple[str, object], ...]:
     """Return the distinct (kind, label) pairs of the groups that a model names."""
     parts = (x.part for x in model.walk() if isinstance(x, Samples) and x.label is not None)
     return tuple(dict.fromkeys(parts))
-
-
-def answer_of(solution: Solution | None) -> Answer:
-    """Return the answer of a solution over rows, with the sums of its last pass.
-
-    Raises
-    ------
-    ParameterError
-        There are none.
-    """
-    answer = None if solution is None else solution.answer
-    if answer is None or answer.rows is None or answer.rows.points is None:
-        raise ParameterError(
-            "reference: over rows that are read block by block the program holds some rows, and the others "
-            "keep their weights in a solution; give one, reference(solution)"
-        )
-    return answer

@@ -52,11 +52,6 @@ class HullProof:
     rows: Any = None
     heights: Vec | None = None
 
-    @property
-    def theta(self) -> Vec:
-        """The thresholds of the scores `f_c w'x` by class, for w of length 1."""
-        return -self.mu / (float(np.linalg.norm(self.w)) or 1.0)
-
 
 @dataclass(frozen=True)
 class LossProof:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import RowSource, as_double, gathered
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -55,16 +55,16 @@ class PassSums(NamedTuple):
 class NewRows(NamedTuple):
     """Rows of a block that join the active set: rows, labels times weights, states before, places."""
 
-    X: Any
+    X: Matrix
     y: Vec
     states: NDArray[np.int8]
     places: NDArray[np.intp]
 
 
 def screened(
-    X: Any,
-    y: Any,
-    state: Any,
+    X: Matrix,
+    y: ArrayLike,
+    state: NDArray[np.int8] | None,
     w: Vec,
     theta: Vec,
     reach: Vec,
@@ -98,7 +98,9 @@ def screened(
     return state, (PassSums(np.array(short), by_zone.sum(axis=1).reshape(2, 3), points, nearest), new)
 
 
-def _held(X: Any, y: Any, state: Any, caps: NDArray[np.float64]) -> tuple[Any, Vec]:
+def _held(
+    X: Matrix, y: ArrayLike, state: NDArray[np.int8], caps: NDArray[np.float64]
+) -> tuple[NDArray[np.int8], Vec]:
     """Return the weights in the answer of the rows of a block, by class and zone; 0 for active rows."""
     caps, y = np.pad(caps, ((0, 0), (0, 1))), np.asarray(y)
     return state, np.abs(y) * caps[(y <= 0.0).astype(np.intp), state]
@@ -112,7 +114,7 @@ class ActiveSet:
     """
 
     def __init__(self) -> None:
-        self.X: Any = None
+        self.X: Matrix = None
         self.y = self.p = np.empty(0)
         self.places: list[tuple[int, NDArray[np.intp]]] = []
 
@@ -162,7 +164,7 @@ class ActiveSetWeights:
     """
 
     source: RowSource
-    states: dict[int, Any]
+    states: dict[int, list[NDArray[np.int8]]]
     active: ActiveSet
     caps: NDArray[np.float64]
     p: Vec
@@ -175,7 +177,7 @@ class ActiveSetWeights:
         self.active.put(blocks, np.where(self.active.y > 0.0, *size) * self.p)
         return np.concatenate(blocks)
 
-    def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec, float]:
+    def written(self, sample: tuple[Matrix, Vec]) -> tuple[Matrix, Vec, Vec, float]:
         """Return X, labels times sample weights, weights and gain for a reference: the active set."""
         return self.active.X, self.active.y, self.p, self.gain
 
@@ -208,6 +210,11 @@ class ActiveSetRun(ABC, Generic[Form]):
     def __init__(self, form: Form, monitor: Monitor, inner: Solver, budget: int) -> None:
         self.form, self.monitor, self.inner, self.budget = form, monitor, inner, budget
         self.exact = max(_PART * monitor.tol, _LEAST)
+
+    @staticmethod
+    @abstractmethod
+    def refuse(inner: Solver, form: Form) -> str | None:
+        """Return the reason why the active set does not apply to a form; None if it applies."""
 
     @abstractmethod
     def begin(self) -> None:
@@ -263,7 +270,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     # --- parts of a round --------------------------------------------------------------------------
     def clear(self) -> None:
         """Start with an empty active set, and with no row states."""
-        self.states: dict[int, Any] = {}
+        self.states: dict[int, list[NDArray[np.int8]]] = {}
         self.active = ActiveSet()
 
     def screen(self) -> tuple[int, PassSums]:
@@ -274,7 +281,9 @@ class ActiveSetRun(ABC, Generic[Form]):
         new = self.active.add([rows for _, rows in blocks], self.caps)
         return new, total_of([sums for sums, _ in blocks])
 
-    def weighted(self, sums: PassSums, slopes: NDArray[np.float64], p: Vec) -> tuple[Vec, Any]:
+    def weighted(
+        self, sums: PassSums, slopes: NDArray[np.float64], p: Vec
+    ) -> tuple[Vec, NDArray[np.float64]]:
         """Return by class the sums of the weights q_i of all rows and, (2, n), of `q_i x_i`.
 
         Parameters
@@ -289,7 +298,7 @@ class ActiveSetRun(ABC, Generic[Form]):
             points += np.asarray((self.active.X.T @ by_class.T).T)
         return totals, points
 
-    def reach_of(self, X: Any, distances: Sequence[Vec]) -> Vec:
+    def reach_of(self, X: Matrix, distances: Sequence[Vec]) -> Vec:
         """Return by class the reach of the active set, a quantile of the distances of sampled rows."""
         rows, n = sum(d.size for d in distances), self.form.n
         row = X.nnz * 12 / rows if sparse.issparse(X) else 8 * n

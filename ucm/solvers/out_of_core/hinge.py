@@ -8,12 +8,11 @@ these samples, a ramp loss by DCA (Ong and Le Thi 2013, Algorithm 1). A pass ove
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import gathered
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -22,18 +21,6 @@ from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums
 
 _COARSE = 1e-4  # relative gap over the sample
-
-
-def refuse_losses(inner: Solver, form: RowLosses) -> str | None:
-    """Return the reason why the active set does not apply to the losses of a form; None if it applies."""
-    if not form.kinked:
-        return "it takes the hinge or the ramp loss"
-    problem = form.over(np.broadcast_to(0.0, (2 * form.n, form.n)), np.repeat([1.0, -1.0], form.n))
-    if type(problem) not in inner.takes:
-        return (
-            f"its inner solver does not take {'losses' if form.convex else 'subtracted terms, as DCA does'}"
-        )
-    return inner.refuse(problem)
 
 
 class HingeRun(ActiveSetRun[RowLosses]):
@@ -46,12 +33,22 @@ class HingeRun(ActiveSetRun[RowLosses]):
     slopes : (2, 3) of the held rows, by class and zone; None before the first problem
     """
 
-    slopes: Any = None
+    slopes: NDArray[np.float64] | None = None
 
     def __init__(self, form: RowLosses, monitor: Monitor, inner: Solver, budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
         (self.kink, self.caps), (end, self.less) = form.kinks()
         self.depth = self.kink - end
+
+    @staticmethod
+    def refuse(inner: Solver, form: RowLosses) -> str | None:
+        if not form.kinked:
+            return "it takes the hinge or the ramp loss"
+        problem = form.over(np.broadcast_to(0.0, (2 * form.n, form.n)), np.repeat([1.0, -1.0], form.n))
+        if type(problem) not in inner.takes:
+            missing = "losses" if form.convex else "subtracted terms, as DCA does"
+            return f"its inner solver does not take {missing}"
+        return inner.refuse(problem)
 
     @property
     def theta(self) -> Vec:  # type: ignore[override]
@@ -98,7 +95,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         self.narrow()
         return None
 
-    def _solve(self, X: Any, y: Vec, start: Answer | None, tol: float) -> Vec:
+    def _solve(self, X: Matrix, y: Vec, start: Answer | None, tol: float) -> Vec:
         """Set the plane to the solution over rows in memory, and return the slopes of their convex losses.
 
         y holds labels times weights.

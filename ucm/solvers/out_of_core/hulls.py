@@ -10,14 +10,13 @@ weight that they had, and it is solved again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ucm import native
 from ucm.data.first_pass import sampled
-from ucm.data.linear_map import ComposedMap, SampleMap, Vec
+from ucm.data.linear_map import ComposedMap, Matrix, SampleMap, Vec
 from ucm.errors import SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -46,20 +45,8 @@ _WIDTHS = 20  # the largest number of widths
 _GAIN = 1e-3  # predicted relative decrease of F below which the width shrinks
 _SMALLER = 6  # solves of sample hulls, each with half the caps of the previous solve
 
-Classes = list[tuple[Any, Vec]]
+Classes = list[tuple[Matrix, Vec]]
 """The table and the sample weights of rows in memory, of class +1 and of class -1."""
-
-
-def refuse_hulls(inner: Solver, form: RowHulls) -> str | None:
-    """Return the reason why the active set does not apply to the hulls of a form; None if it applies."""
-    if not form.capped:
-        return "it takes weights of rows below caps"
-    if MinNorm not in inner.takes:
-        return "its inner solver does not take hulls"
-    nothing = np.broadcast_to(0.0, (form.n, form.n))  # as many rows as features
-    ones, c = (1.0, 1.0), np.ones(form.n)
-    c[0] += 0.0 if form.data.plain else 1.0
-    return inner.refuse(_problem([(nothing, c)] * 2, ones, ones, ones, np.zeros(form.n), 1))
 
 
 def _problem(
@@ -96,6 +83,17 @@ class HullsRun(ActiveSetRun[RowHulls]):
     def __init__(self, form: RowHulls, monitor: Monitor, inner: Solver, budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
         self.caps, self.factors = np.array(form.scales), form.factors
+
+    @staticmethod
+    def refuse(inner: Solver, form: RowHulls) -> str | None:
+        if not form.capped:
+            return "it takes weights of rows below caps"
+        if MinNorm not in inner.takes:
+            return "its inner solver does not take hulls"
+        nothing = np.broadcast_to(0.0, (form.n, form.n))  # as many rows as features
+        ones, c = (1.0, 1.0), np.ones(form.n)
+        c[0] += 0.0 if form.data.plain else 1.0
+        return inner.refuse(_problem([(nothing, c)] * 2, ones, ones, ones, np.zeros(form.n), 1))
 
     def verified(self, sums: PassSums) -> tuple[Answer, float, float]:
         proof = self._proof(sums, self.solved)
@@ -225,7 +223,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         return True
 
 
-def _by_class(X: Any, y: Vec) -> Classes:
+def _by_class(X: Matrix, y: Vec) -> Classes:
     """Return the table and the weights of the rows of class +1 and of class -1."""
     return [(X[on], np.abs(y[on])) for on in (y > 0.0, y < 0.0)]
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import RowSource, as_double
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -79,7 +79,7 @@ class RowSums(NamedTuple):
     samples: NDArray[np.float64]
 
 
-def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowSums:
+def row_sums(X: Matrix, y: ArrayLike, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowSums:
     """Return the `RowSums` of a block of rows; y holds labels times weights."""
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     count, n, k = len(parts), w.size, u.size
@@ -122,7 +122,9 @@ def added(a: RowSums, b: RowSums) -> RowSums:
     return RowSums(*(u + v for u, v in zip(a, b, strict=True)))._replace(top=np.maximum(a.top, b.top))
 
 
-def _weights(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> tuple[Vec, NDArray[np.intp], Vec]:
+def _weights(
+    X: Matrix, y: ArrayLike, w: Vec, u: Vec, parts: Sequence[ClassLoss]
+) -> tuple[Vec, NDArray[np.intp], Vec]:
     """Return the weights q_i of the rows of a block, their class indices, and the sample weights c_i."""
     y = np.asarray(y, dtype=np.float64)
     side, scores = np.where(y > 0.0, 0, 1), np.asarray(as_double(X) @ w).ravel()
@@ -148,7 +150,7 @@ class RowWeights:
         size = np.abs(factors)
         return np.concatenate([size[side] * self._of(q, side, c) for q, side, c in blocks])
 
-    def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec, float]:
+    def written(self, sample: tuple[Matrix, Vec]) -> tuple[Matrix, Vec, Vec, float]:
         """Return X, labels times sample weights, weights and the gain for a reference problem: the sample.
 
         The gain is the part of these rows in the lower bound of `RowLosses`, without the penalty.
@@ -162,25 +164,25 @@ class RowWeights:
         return self.scale[side] * q + self.shift[side] * c
 
 
-Evaluate = Callable[..., RowSums]
+Evaluate = Callable[[Vec, Vec, Sequence[ClassLoss]], RowSums]
 
 
 def over_rows(form: OutOfCoreForm, monitor: Monitor) -> Evaluate:
     """Return a function that evaluates `row_sums` over all rows, and counts a pass for each call."""
 
-    def evaluate(*message: Any) -> RowSums:
+    def evaluate(w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowSums:
         monitor.count_read()
-        return form.data.source.map_reduce(row_sums, *message, merge=added)
+        return form.data.source.map_reduce(row_sums, w, u, parts, merge=added)
 
     return evaluate
 
 
-def over_sample(form: OutOfCoreForm, X: Any, y: Vec, monitor: Monitor) -> Evaluate:
+def over_sample(form: OutOfCoreForm, X: Matrix, y: Vec, monitor: Monitor) -> Evaluate:
     """Return a function that evaluates `row_sums` over rows in memory, and counts a fraction of a pass."""
 
-    def evaluate(*message: Any) -> RowSums:
+    def evaluate(w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowSums:
         monitor.passes += y.size / form.data.m
-        return row_sums(X, y, *message)
+        return row_sums(X, y, w, u, parts)
 
     return evaluate
 

@@ -13,14 +13,16 @@ from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, by_rounds
-from ucm.solvers.out_of_core.hinge import HingeRun, refuse_losses
-from ucm.solvers.out_of_core.hulls import HullsRun, refuse_hulls
+from ucm.solvers.out_of_core.hinge import HingeRun
+from ucm.solvers.out_of_core.hulls import HullsRun
 
 _INNER = OptionSpec(
     "a solver of MinNorm, of composite problems, or of differences of convex functions",
     lambda x: isinstance(x, Solver) and not {MinNorm, Composite, DifferenceOfConvex}.isdisjoint(x.takes),
     "ucm.solvers.SSNAL()",
 )
+
+_RUNS: dict[type, type[ActiveSetRun]] = {RowHulls: HullsRun, RowLosses: HingeRun}
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,8 @@ class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
         check_fields(self, inner=_INNER, budget=COUNT)
 
     def refuse(self, form: RowHulls | RowLosses) -> str | None:
-        if isinstance(form, RowHulls):
-            return refuse_hulls(self.inner, form)
-        return refuse_losses(self.inner, form)
+        return _RUNS[type(form)].refuse(self.inner, form)
 
     def solve(self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
-        run: ActiveSetRun
-        if isinstance(form, RowHulls):
-            run = HullsRun(form, monitor, self.inner, self.budget)
-        else:
-            run = HingeRun(form, monitor, self.inner, self.budget)
+        run = _RUNS[type(form)](form, monitor, self.inner, self.budget)
         return by_rounds(run.run, form.data.stored, monitor)
