@@ -19,16 +19,10 @@ _NO_FEATURES = (
 
 
 class Features(NamedTuple):
-    """The choice of the feature columns of a table.
+    """The choice of the feature columns of a table."""
 
-    Attributes
-    ----------
-    columns : names of the features, in order; None for all columns without labels, weights or groups
-    drop : names of columns that are no features
-    """
-
-    columns: tuple | None = None
-    drop: tuple = ()
+    columns: tuple | None = None  # names in order; None for all columns without labels, weights or groups
+    drop: tuple = ()  # names of columns that are no features
 
     @classmethod
     def of(cls, columns: Iterable[Any] | None, drop: Iterable[Any] | None) -> Features:

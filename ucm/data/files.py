@@ -26,20 +26,12 @@ _PAIR = re.compile(r"\d+:[^,;]+")
 
 
 class Table(NamedTuple):
-    """The samples, labels and feature names of a LIBSVM or CSV file.
+    """The samples, labels and feature names of a LIBSVM or CSV file."""
 
-    Attributes
-    ----------
-    X : (m, n) float64 array, or CSR matrix for LIBSVM
-    y : the labels as they stand, numbers or else strings; None where the file has none
-    zero_based : whether the indices of a LIBSVM file begin at 0; None for a CSV file
-    names : feature names of a CSV file with a header of distinct names, else None
-    """
-
-    X: Matrix
-    y: Any
-    zero_based: bool | None
-    names: list[str] | None = None
+    X: Matrix  # (m, n) float64 array, or CSR matrix for LIBSVM
+    y: Any  # the labels as they stand, numbers or else strings; None where the file has none
+    zero_based: bool | None  # whether the indices of a LIBSVM file begin at 0; None for a CSV file
+    names: list[str] | None = None  # of the features of a CSV file with a header of distinct names
 
 
 def read(

@@ -62,12 +62,8 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 class Gram:
     """The Gram matrix of m samples, with entries computed on demand and a cache of the last product.
 
-    Attributes
-    ----------
-    X : (m, n) samples, or the (m, m) matrix itself for a precomputed kernel
-    limit : largest number of bytes of the entries that a solver stores
-    diagonal : (m,) k(x_i, x_i)
-    computed : entries computed so far
+    X holds the samples, or the (m, m) matrix itself for a precomputed kernel; `limit` is the largest number
+    of bytes of the entries that a solver stores, `diagonal` are the k(x_i, x_i).
     """
 
     def __init__(self, kernel: Kernel, X: Matrix, limit: int = 200 * MEGABYTE) -> None:
@@ -76,7 +72,7 @@ class Gram:
         self.kernel, self.limit = kernel, limit
         self.X = X.toarray() if dense and kernel.function is None else X
         self.m = X.shape[0]
-        self.computed = 0
+        self.computed = 0  # entries so far
         self.given = kernel.name == "precomputed"
         self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
         self._last: tuple[Vec, Vec] | None = None  # coefficients, and their product
@@ -234,19 +230,13 @@ class Gram:
 class Expansion:
     """The kernel expansion `f(x) = sum_i c_i k(x_i, x)`.
 
-    Attributes
-    ----------
-    coefficients : (k,) the c_i, or (k, r) for r functions of the same samples; None for the k functions
-        `k(x_i, x)` themselves
-    samples : the x_i in rows, or None for a precomputed kernel
-    support : (k,) indices of the x_i among the m samples of the fit
-    m : number of samples of the fit
+    The coefficients are (k,), or (k, r) for r functions, or None for the k functions `k(x_i, x)` themselves.
     """
 
     kernel: Kernel
     coefficients: NDArray[np.float64] | None
-    samples: Matrix
-    support: NDArray[np.intp]
+    samples: Matrix  # the x_i in rows, or None for a precomputed kernel
+    support: NDArray[np.intp]  # (k,) indices of the x_i among the m samples of the fit
     m: int
 
     @classmethod

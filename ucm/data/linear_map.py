@@ -363,17 +363,10 @@ class VStack(LinearMap):
 # --- spectra of A A' ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Spectrum:
-    """The eigendecomposition `S = V diag(values) V'` of a positive semidefinite matrix S.
-
-    Attributes
-    ----------
-    matrix : S
-    values : ascending; 0 where that is rounding
-    vectors : V, in columns
-    """
+    """The eigendecomposition `S = V diag(values) V'` of a positive semidefinite matrix S."""
 
     matrix: NDArray[np.float64]
-    values: Vec
+    values: Vec  # ascending; 0 where that is rounding
     vectors: NDArray[np.float64]
 
     @classmethod

@@ -94,18 +94,11 @@ def without_constant(S: NDArray[np.float64], mean: Vec) -> NDArray[np.float64]:
 
 
 class Moments(NamedTuple):
-    """The total weight, mean and scatter matrix of weighted samples.
+    """The total weight, mean and scatter matrix of weighted samples."""
 
-    Attributes
-    ----------
-    total : the sum of their weights
-    mean : (n,)
-    scatter : (n, n) `sum_i c_i (x_i - mean)(x_i - mean)'`
-    """
-
-    total: float
+    total: float  # the sum of the weights c_i
     mean: Vec
-    scatter: NDArray[np.float64]
+    scatter: NDArray[np.float64]  # (n, n) `sum_i c_i (x_i - mean)(x_i - mean)'`
 
     @classmethod
     def of(cls, X: Matrix, weights: Vec | None = None) -> Moments:

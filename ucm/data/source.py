@@ -244,14 +244,9 @@ def block_rows(bytes_of_row: float) -> int:
 
 
 class BlockSource(RowSource):
-    """Abstract row source whose blocks are read in this process, on several threads.
+    """Abstract row source whose blocks are read in this process, on several threads."""
 
-    Attributes
-    ----------
-    threads : that read at the same time; None for the number of processors, at most four
-    """
-
-    threads: int | None = None
+    threads: int | None = None  # that read at the same time; None for the number of processors, at most four
 
     @property
     @abstractmethod

@@ -213,24 +213,17 @@ def refuse_empty() -> NoReturn:
 
 
 class Fingerprint:
-    """Checksums of validated samples and labels, not copied, which detect later changes in place.
-
-    Attributes
-    ----------
-    X, y : (m, n) array or CSR matrix of float64, or array of float32; (m,) array of float64
-    finite : whether all entries of X were finite numbers
-    largest : the largest absolute entry of X
-    unchecked : whether the check is skipped, within one call
-    """
+    """Checksums of validated samples and labels, not copied, which detect later changes in place."""
 
     def __init__(self, X: Matrix, y: Vec) -> None:
         self.X, self.y = X, y
-        self.unchecked = False
+        self.unchecked = False  # whether the check is skipped, within one call
         self._sums = self._checksums()
-        if X.dtype == np.float64:  # the largest bits are of the largest absolute entry, or of inf or NaN
+        # The largest absolute entry, or inf or NaN if one occurs: of float64 it has the largest bits.
+        if X.dtype == np.float64:
             self.largest = float(np.int64(self._sums[0][1]).view(np.float64))
         else:
-            self.largest = float(np.maximum(X.max(), -X.min()))  # NaN where there is one
+            self.largest = float(np.maximum(X.max(), -X.min()))
         self.finite = bool(np.isfinite(self.largest))
 
     def _checksums(self) -> list[tuple[int, int]]:
@@ -415,27 +408,18 @@ def _refuse_one_class(plus: float, minus: float) -> None:
 class BlockSummary(NamedTuple):
     """The counts, weights and largest entry of a block of rows, and its first defect.
 
-    Attributes
-    ----------
-    rows, entries : the number of rows and of stored entries
-    labels : (2,) rows of class +1 and class -1
-    counts : (2,) rows of positive weight of class +1 and class -1
-    totals : (2,) the sums of the weights of the counted rows
-    all_totals : (2,) the sums of the weights of all rows, of any group
-    groups : kind and label of the named groups with a row of positive weight
-    least : the least positive weight of a counted row
-    top : the largest absolute entry
+    A pair is of class +1 and class -1.
     """
 
     rows: int
-    labels: Vec
-    counts: Vec
-    totals: Vec
-    all_totals: Vec
-    groups: frozenset[tuple[str, object]]
-    least: float
-    top: float
-    entries: int
+    labels: Vec  # (2,) the number of rows
+    counts: Vec  # (2,) the number of rows of positive weight
+    totals: Vec  # (2,) the sums of the weights of the counted rows
+    all_totals: Vec  # (2,) the sums of the weights of all rows, of any group
+    groups: frozenset[tuple[str, object]]  # kind and label of the named groups with a row of positive weight
+    least: float  # the least positive weight of a counted row
+    top: float  # the largest absolute entry
+    entries: int  # the number of stored entries
     defect: Defect | None
 
 

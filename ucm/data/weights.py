@@ -28,19 +28,12 @@ class EffectiveWeights:
 
     The weight of a sample is a number of copies, and m is the sum of these weights. A class factor multiplies
     the weights of the samples of a class and leaves m as it is.
-
-    Attributes
-    ----------
-    classes : factors of class +1 and of class -1
-    samples : (m,) weights of the samples, positive; None where all are 1
-    nonzero : indices of the samples of positive weight; None for all
-    n_input : number of samples, samples of weight 0 included
     """
 
-    classes: tuple[float, float] = (1.0, 1.0)
-    samples: Vec | None = None
-    nonzero: NDArray[np.intp] | None = None
-    n_input: int = 0
+    classes: tuple[float, float] = (1.0, 1.0)  # factors of class +1 and of class -1
+    samples: Vec | None = None  # (m,) weights of the samples, positive; None where all are 1
+    nonzero: NDArray[np.intp] | None = None  # indices of the samples of positive weight; None for all
+    n_input: int = 0  # number of samples, samples of weight 0 included
 
     @property
     def is_uniform(self) -> bool:
@@ -227,16 +220,13 @@ def members_in(group: np.ndarray, label: object) -> NDArray[np.bool_]:
 class Factors:
     """Factors that multiply the weights of rows, by class and group.
 
-    Attributes
-    ----------
-    plus, minus : summands of the factor in class +1 and class -1, by the label of a group, or None for all
-        rows of the class
-    model_groups : kind, `pos`, `neg` or `signed`, and label of the groups that a model names
+    `plus` and `minus` are summands of the factor in class +1 and class -1, by the label of a group, or None
+    for all rows of the class.
     """
 
     plus: Mapping[object, float] = field(default_factory=lambda: {None: 1.0})
     minus: Mapping[object, float] = field(default_factory=lambda: {None: 1.0})
-    model_groups: tuple[tuple[str, object], ...] = ()
+    model_groups: tuple[tuple[str, object], ...] = ()  # kind and label of the groups that a model names
 
     def of(self, positive: NDArray[np.bool_], group: np.ndarray | None) -> Vec:
         """Return the factor of each row, (m,), by its class and group."""
