@@ -286,13 +286,7 @@ def _by_blocks(file: str) -> bool:
 
 
 def _read(options: argparse.Namespace) -> _Samples:
-    """Return the samples of a file, in memory or as an open row source.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read, or has another number of labels than two.
-    """
+    """Return the samples of a file, in memory or as an open row source."""
     try:
         if _by_blocks(options.file):
             source = open_rows(options.file, options.label)

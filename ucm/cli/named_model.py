@@ -53,11 +53,6 @@ def declare(name: str, values: Mapping[str, float] | None = None) -> RobustMargi
     """Return the model `ucm.models.<name>` with the given parameter values.
 
     A parameter without a value gets its default, or is relative: half of its admissible interval.
-
-    Raises
-    ------
-    ParameterError
-        No model has the name, or a parameter is not a number, or the model has no parameter of a name.
     """
     arguments: dict[str, Scalar] = dict(values or {})
     if name not in model_names():

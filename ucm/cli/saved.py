@@ -44,13 +44,7 @@ class Saved:
 
     @staticmethod
     def read(path: str) -> Saved:
-        """Return the classifier of a JSON file.
-
-        Raises
-        ------
-        DataError
-            The file cannot be read, or `ucm fit --save` did not write it.
-        """
+        """Return the classifier of a JSON file."""
         remedy = "name a file that ucm fit --save wrote"
         try:
             entries = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -72,11 +72,6 @@ class Problems:
     ----------
     classifier : whose `multi_class`, `class_weight` and `kernel` count
     rows : indices of the samples; None for all
-
-    Raises
-    ------
-    DataError, ParameterError
-        As `counted` and `class_factors`.
     """
 
     def __init__(self, classifier: Any, samples: Samples, rows: Any = None) -> None:

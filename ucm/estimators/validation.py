@@ -71,13 +71,7 @@ def data_errors(where: str) -> Iterator[None]:
 
 
 def labels_of(y: np.ndarray, pos_label: object = None) -> tuple[np.ndarray, NDArray[np.intp]]:
-    """Return the class labels in order, `pos_label` last, and the class index of every sample.
-
-    Raises
-    ------
-    DataError
-        As `ucm.data.validation.classes_of` of several classes.
-    """
+    """Return the class labels in order, `pos_label` last, and the class index of every sample."""
     if y.size == 0:
         refuse_empty()
     check_classification_targets(y)
@@ -113,11 +107,6 @@ def samples_of(
     Parameters
     ----------
     single : whether X of two classes may stay float32
-
-    Raises
-    ------
-    DataError
-        X, y, weights or groups cannot be used.
     """
     with data_errors("fit"):
         refuse_unsound(X, "Classifier: X")
@@ -213,13 +202,7 @@ def with_bias(
 
 
 def counted(weights: Vec | None, classes: np.ndarray, index: NDArray[np.intp]) -> Vec:
-    """Return the sum of the sample weights of every class; raise `DataError` if a sum is 0.
-
-    Raises
-    ------
-    DataError
-        All samples of a class have weight 0.
-    """
+    """Return the sum of the sample weights of every class; raise `DataError` if a sum is 0."""
     counts = np.bincount(index, weights, minlength=classes.size).astype(np.float64)
     if not counts.all():
         raise DataError(
@@ -244,13 +227,6 @@ def folds_of(
     cv : int, "loo", splitter or pairs (train, test)
     y, index : labels, and the class index of each sample
     who : the caller, for messages
-
-    Raises
-    ------
-    ParameterError
-        `cv` does not split the samples.
-    DataError
-        A class, or a fold, without the samples that are needed.
     """
     classes, m = np.bincount(index), y.size
     if classes.min() < 2:

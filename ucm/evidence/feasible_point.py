@@ -188,11 +188,6 @@ def nearest_member(model: RobustMargin, data: Data, form: MinNorm, x: Vec) -> tu
     """Return x and its relative distance from U; if at most 1e-6, the nearest point of U and its violation.
 
     The nearest point is found by a conic program. A distance below `INSIDE` counts as 0 and keeps x.
-
-    Raises
-    ------
-    SolverError
-        The program failed.
     """
     blocks = Blocks(form)
     miss = cp.norm(blocks.x - x / blocks.scale, 2)

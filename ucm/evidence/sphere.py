@@ -56,11 +56,6 @@ def certify_unit(
     w : the normal, of length 1 and in the span of U
     floor : a known lower bound of the optimum
     size : of the points of U
-
-    Raises
-    ------
-    SolverError
-        The lower bound of the answer exceeds f(w), or w separates 0 from U, which holds it.
     """
     x, violation = member(model, data, list(answer.q))
     f = float(model.set.support(data, -w, form.image.splits(answer))[0])
@@ -127,11 +122,6 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerB
     * "points": the ball around 0 in the dual norm that lies in the convex hull of points of U;
     * "rule": `x(q0 + V u) = x0 + M u` in U for all `||u||_2 <= 1`, an ellipsoid: the distance from 0 to its
       surface; for p < 2 over the largest `||w||_p / ||w||_2`.
-
-    Raises
-    ------
-    SolverError
-        A witness of another kind.
     """
     kinds = ("points", "rule", "vertices") if form.norm in (1.0, np.inf) else ("points", "rule")
     if witness.kind not in kinds:

@@ -300,13 +300,7 @@ def _spaced(heights: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
 
 # --- values ----------------------------------------------------------------------------------------
 def path_over(model: object, X: object, y: ArrayLike, count: int, options: dict, who: str) -> Path:
-    """Return the `ucm.path` over the parameter values in `options`, or else over `count` default values.
-
-    Raises
-    ------
-    ParameterError
-        No values, and the model is not a set of one parameter; options that `ucm.path` refuses.
-    """
+    """Return the `ucm.path` over the parameter values in `options`, or else over `count` default values."""
     declared = as_declared(model, who)
     of_samples = {word: options[word] for word in SAMPLE_OPTIONS if word in options}
     declared = resolved(declared, bind(X, y, **of_samples))

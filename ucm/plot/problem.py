@@ -59,12 +59,6 @@ def plane_of(plane: object, data: Data, w: Vec | None, names: list[str] | None, 
     plane : None, "features", "normal" or (2, n) array
         None is "features", for samples with two features.
     w : the normal
-
-    Raises
-    ------
-    ParameterError
-        The number of features is not two and no plane is given; a plane of rank 1, of another shape or not
-        finite; w = 0.
     """
     n = data.n
     if plane is None or (isinstance(plane, str) and plane == "features"):
@@ -170,19 +164,7 @@ class Problem:
 def problem_of(
     model: object, X: object, y: object, solution: Solution | None, who: str, **options: Unpack[SampleOptions]
 ) -> Problem:
-    """Return the `Problem` of a model and its samples; solve the model if no solution is given.
-
-    Raises
-    ------
-    CompositionError
-        The model is `loss + lam * penalty`, which has no set in the space of the features.
-    DataError
-        More than two classes, or samples that `ucm.compile` refuses.
-    EmptySetError
-        The set is empty.
-    ParameterError
-        The solution is of other samples, or of a kernel.
-    """
+    """Return the `Problem` of a model and its samples; solve the model if no solution is given."""
     if isinstance(model, Objective):
         raise CompositionError(
             f"{who}: expected an uncertainty set, got {model!r}, a loss and a penalty; loss.to_set(size) is "
@@ -223,13 +205,6 @@ def problem_of_estimator(estimator: Any, X: object, y: object, who: str) -> Prob
     ----------
     estimator : a `ucm.Classifier`, or a pipeline or a search with one
     X : samples as in the fit of the estimator
-
-    Raises
-    ------
-    ParameterError
-        The estimator is not fitted, or has no plan.
-    DataError
-        It has several classes.
     """
     estimator, X = _classifier_of(estimator, X)
     classes = getattr(estimator, "classes_", None)

@@ -211,13 +211,7 @@ class SetDisplay(Display):
         return self
 
     def _panels(self, panels: str) -> tuple[str, ...]:
-        """Return the names of the panels to draw for the option "both", "classes" or "set".
-
-        Raises
-        ------
-        ParameterError
-            `panels` is unknown, or U is not in the space of the samples.
-        """
+        """Return the names of the panels to draw for the option "both", "classes" or "set"."""
         one_of("both", *PANELS).check("SetDisplay", "panels", panels, 'leave it out for "both"')
         if panels == "classes" and not len(self.points):
             raise ParameterError(

@@ -86,13 +86,7 @@ _DARK = {
 
 
 def pyplot() -> Any:
-    """Import and return `matplotlib.pyplot`.
-
-    Raises
-    ------
-    MissingExtraError
-        matplotlib is not installed.
-    """
+    """Import and return `matplotlib.pyplot`."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -206,11 +200,6 @@ class Display:
         """Set and yield the axes of a plot: the given axes, or a new grid of `rows` by `columns`.
 
         `size` is the width and height in inches of each new axes.
-
-        Raises
-        ------
-        ParameterError
-            Another number of axes is given.
         """
         with canvas():
             if ax is None:
