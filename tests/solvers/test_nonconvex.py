@@ -23,7 +23,8 @@ from ucm.evidence.sphere import _in_box
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.forms.solver import Solver
+from ucm.forms.sphere import UnitNorm
 from ucm.solvers import Facets, Linearize, Rapminos
 from ucm.solvers.sphere.faces import Cuts
 from ucm.solvers.sphere.ray_shooting import radial
@@ -260,7 +261,7 @@ def test_one_ellipsoid_by_its_secular_equation() -> None:
         assert ucm.solve(model, X, y).objective <= other.objective + 1e-9
 
 
-class Liar(UnitSolver):
+class Liar(Solver[UnitNorm]):
     """RAPMINOS, with points that are too large for a witness."""
 
     name = "liar"

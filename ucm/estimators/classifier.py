@@ -53,7 +53,7 @@ from ucm.language.robust import RobustMargin
 _NESTED = "model__"
 
 
-def default_model(kernel: Any = None) -> Objective:
+def default_model(kernel: object = None) -> Objective:
     """Return the default model of a `Classifier`: a squared-hinge SVM, C = 0.1 if linear, else C = 1."""
     return models.psvm(2.0, 0.1 if kernel in (None, "linear") else 1.0)
 
@@ -481,7 +481,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return labels
 
     @property
-    def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
+    def predict_proba(self) -> Callable[[object], NDArray[np.float64]]:
         """The method that maps X to class probabilities, (m, k); only for models with the loss `Logistic()`.
 
         `P(classes_[1] | x) = 1 / (1 + exp(-decision_function(x)))`, with `Logistic()` as its negative

@@ -316,7 +316,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         return self.best_estimator_.predict(X)
 
     @property
-    def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
+    def predict_proba(self) -> Callable[[object], NDArray[np.float64]]:
         """The method `predict_proba` of `best_estimator_`, or of the unfitted classifier before `fit`."""
         return vars(self).get("best_estimator_", self._classifier()).predict_proba
 

@@ -170,7 +170,7 @@ class Comparison(Sequence[Compared]):
         """
         return frame("Comparison", self.rows())
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Any:
         """Plot the mean scores with their standard errors as error bars, and return the axes.
 
         `pandas.DataFrame.plot` draws the picture.
@@ -180,11 +180,13 @@ class Comparison(Sequence[Compared]):
         MissingExtraError
             pandas is not installed.
         """
-        rows = self.to_frame().dropna(subset="score").iloc[::-1].reset_index()
+        rows: Any = self.to_frame().dropna(subset="score").iloc[::-1].reset_index()
         label = f"{self.scoring}, {self.folds} folds"
-        ax = rows.plot.scatter(x="score", y="index", xerr="error", s=50, xlabel=label, ylabel="", ax=ax)
-        ax.set_yticks(rows.index, rows["model"])
-        return ax
+        drawn: Any = rows.plot.scatter(
+            x="score", y="index", xerr="error", s=50, xlabel=label, ylabel="", ax=ax
+        )
+        drawn.set_yticks(rows.index, rows["model"])
+        return drawn
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Return the text of all table cells: the row of column names, then one row for each model."""
@@ -223,7 +225,7 @@ class Comparison(Sequence[Compared]):
 def compare(
     models: object, X: object, y: object = None, *, cv: Any = 5, scoring: Scoring = None,
     sample_weight: object = None, subgroup: object = None, tune: bool = False, n_values: int = 10,
-    n_jobs: int | None = None, progress: bool = True, **unknown: Any,
+    n_jobs: int | None = None, progress: bool = True, **unknown: object,
 ) -> Comparison:  # fmt: skip
     """Cross-validate models and estimators on the same folds, and test the differences from the best.
 

@@ -44,7 +44,7 @@ class NearestPoints(NamedTuple):
     b: Vec
 
 
-def is_sum_of_ellipsoids(model: Any) -> bool:
+def is_sum_of_ellipsoids(model: object) -> bool:
     """True if U is a weighted sum of points and at least one ellipsoid of class moments, and `norm` is 2.
 
     The means and covariances are those of whole classes.

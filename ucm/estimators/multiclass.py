@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.weights import class_factors
 from ucm.errors import UCMError
 from ucm.estimators.validation import Samples, counted
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Problems:
     rows : indices of the samples; None for all
     """
 
-    def __init__(self, classifier: Any, samples: Samples, rows: Any = None) -> None:
+    def __init__(self, classifier: Any, samples: Samples, rows: NDArray[np.intp] | None = None) -> None:
         self._samples = samples
         self._square = classifier.kernel == "precomputed"
         self._every = np.arange(samples.index.size)
@@ -110,7 +113,7 @@ class Problems:
             "subgroup": None if s.groups is None else s.groups[rows],
         }
 
-    def part(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
+    def part(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Matrix:
         """Return the given rows of X, for a precomputed Gram matrix restricted to the given columns."""
         X = self._samples.X
         if rows is self._every:
@@ -129,7 +132,7 @@ def about_pair(prefix: str) -> Iterator[None]:
         raise type(error)(f"Classifier: {prefix}{error}") from error
 
 
-def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:
+def each(work: Callable[[Part], Result], parts: Sequence[Part], n_jobs: int | None) -> Iterator[Result]:
     """Yield `work(part)` for every part in order, computed in `n_jobs` threads that share the samples.
 
     Compiled code and BLAS release the interpreter lock.
@@ -137,7 +140,8 @@ def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> 
     if n_jobs in (None, 1) or len(parts) == 1:
         yield from map(work, parts)
     else:
-        yield from Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(p) for p in parts)
+        results: Any = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(p) for p in parts)
+        yield from results
 
 
 def one_vs_one_scores(scores: NDArray[np.float64], classes: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils.multiclass import check_classification_targets
@@ -266,7 +266,7 @@ def folds_of(
     return folds
 
 
-def _indices(part: Any, m: int) -> NDArray[np.intp]:
+def _indices(part: ArrayLike, m: int) -> NDArray[np.intp]:
     """Return a part of a fold as indices, given as indices or as a boolean mask of all m samples."""
     part = np.asarray(part)
     if part.dtype != bool and (part < 0).any():

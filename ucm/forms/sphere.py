@@ -12,7 +12,6 @@ from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.distance import MinNorm
 from ucm.forms.faces import SumOfHulls, min_norm_point
-from ucm.forms.solver import Solver
 from ucm.language.robust import dual_exponent
 
 _ROUNDING = 1e-13  # of a coordinate
@@ -223,10 +222,6 @@ class UnitNorm:
             normal += shares[k : k + points.shape[0]] @ points
             k += points.shape[0]
         return float(np.linalg.norm(residual)), face.weights(shares[: face.index.size]), normal
-
-
-class UnitSolver(Solver[UnitNorm]):
-    """Base class of the solvers of `UnitNorm`, which start from the w of an answer."""
 
 
 def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:

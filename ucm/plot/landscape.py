@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -11,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.signal import find_peaks
 
 from ucm.compiler.compile import plan_of
+from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -119,7 +121,7 @@ class LandscapeDisplay(Display):
             )
         vertices = shape.vertices
 
-        def height(angle: Any) -> NDArray[np.float64]:
+        def height(angle: float | Vec) -> NDArray[np.float64]:
             return (-_directions(np.atleast_1d(angle), model.norm) @ vertices.T).max(axis=1)
 
         angles = np.linspace(0.0, 2.0 * np.pi, _ANGLES + 1)
@@ -181,7 +183,7 @@ class LandscapeDisplay(Display):
             text = f"proven bound {self.bound:#.3g}"
             ax.axhline(self.bound, color=colours.alert, lw=1.3, ls=(0, (4, 2)), zorder=1.5, label=text)
 
-        def on_curve(angles: Any) -> tuple[Any, Any]:
+        def on_curve(angles: Vec) -> tuple[Vec, Vec]:
             wrapped = np.mod(angles, 2.0 * np.pi)
             return np.degrees(wrapped), np.interp(wrapped, self.angles, self.heights)
 
@@ -209,7 +211,7 @@ def _directions(angles: NDArray[np.float64], p: float) -> NDArray[np.float64]:
     return u / np.linalg.norm(u, ord=p, axis=1)[:, None]
 
 
-def _minima(angles: Any, heights: Any, height: Any) -> NDArray[np.float64]:
+def _minima(angles: Vec, heights: Vec, height: Callable[[float], Vec]) -> NDArray[np.float64]:
     """Return the local minima of f as rows (angle, value), refined from the grid, in ascending order.
 
     A minimum whose ridge to a lower minimum is below a thousandth of the range of f is an artefact of the

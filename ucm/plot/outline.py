@@ -30,7 +30,7 @@ class Frame:
     half: float
 
     @classmethod
-    def around(cls, *clouds: Any, margin: float = 1.12) -> Frame:
+    def around(cls, *clouds: NDArray[np.float64], margin: float = 1.12) -> Frame:
         """Return the smallest square around point clouds, enlarged by the factor `margin`."""
         points = np.vstack([c for c in clouds if len(c)])
         low, high = points.min(axis=0), points.max(axis=0)
@@ -179,7 +179,7 @@ class Projection:
 
     U: UncertaintySet
     data: Data
-    P: Any
+    P: NDArray[np.float64]
     frame: Frame | None = None
     evaluations: int = 0
     _program: Any = field(default=None, repr=False)

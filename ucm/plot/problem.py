@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
@@ -43,7 +44,7 @@ class Plane:
         return float(np.hypot(*(self.P @ w))) >= (1.0 - 1e-6) * float(np.linalg.norm(w))
 
 
-def feature_names(X: object, names: Any = None) -> list[str] | None:
+def feature_names(X: object, names: Sequence[str] | None = None) -> list[str] | None:
     """Return the given names, or the column names of a data frame; None unless all names are strings."""
     columns = getattr(X, "columns", None) if names is None else names
     if columns is None or not all(isinstance(c, str) for c in columns):
@@ -235,7 +236,7 @@ def _classifier_of(estimator: Any, X: object) -> tuple[Any, Any]:
     return (estimator, X) if best is None else _classifier_of(best, X)
 
 
-def subsample(y: NDArray[np.float64], weights: Any) -> NDArray[np.intp]:
+def subsample(y: NDArray[np.float64], weights: Vec | None) -> NDArray[np.intp]:
     """Return indices of at most `MAX_SAMPLES` samples: up to half by largest weight, the others at random."""
     if y.size <= MAX_SAMPLES:
         return np.arange(y.size)

@@ -330,7 +330,7 @@ def _line(ax: Axes, frame: Frame, w: Vec, height: float, text: str, color: str, 
     ax.plot(*ends.T, color=color, lw=1.6, zorder=2.5, gid=gid, label=text)
 
 
-def _fill(ax: Axes, shape: Outline, color: str, dashes: Any = "-", name: str | None = None) -> None:
+def _fill(ax: Axes, shape: Outline, color: str, dashes: str | tuple = "-", name: str | None = None) -> None:
     solid = len(shape.vertices) > 2
     if solid:
         ax.fill(*shape.vertices.T, color=color, alpha=0.18, lw=0, zorder=1, label=name)
@@ -401,14 +401,16 @@ def _operands(U: UncertaintySet) -> list[UncertaintySet]:
     return [U]
 
 
-def _operand_outlines(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -> list[Outline]:
+def _operand_outlines(
+    V: UncertaintySet, data: Data, P: NDArray[np.float64], frame: Frame, rtol: float
+) -> list[Outline]:
     """Return the outlines of the operands of an intersection or a union; empty for another set."""
     if not isinstance(V, Intersection | ConvexUnion):
         return []
     return [projection_outline(Projection(A, data, P), frame, rtol=rtol) for A in _operands(V)]
 
 
-def _joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int, Outline]:
+def _joint_means(U: UncertaintySet, data: Data, P: NDArray[np.float64], rtol: float) -> dict[int, Outline]:
     """Return for `Hull(signed)` the outline of the weighted means of each class; empty for another set.
 
     The weights of each class sum to 1/2, so that the means have the factor 2.

@@ -23,6 +23,7 @@ from ucm.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.typing import ColorType
 
 MARKS = {1: "o", -1: "s"}
 """The markers of the two classes, which differ without colours too."""
@@ -117,7 +118,7 @@ def canvas() -> Iterator[None]:
         yield
 
 
-def luminance(colour: Any) -> float:
+def luminance(colour: ColorType) -> float:
     """Return the relative luminance of an sRGB colour, from 0 for black to 1 for white."""
     from matplotlib.colors import to_rgb
 

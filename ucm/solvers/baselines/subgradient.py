@@ -11,11 +11,12 @@ import numpy as np
 from ucm.data.options import COUNT, POSITIVE, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.forms.solver import Solver
+from ucm.forms.sphere import UnitNorm
 
 
 @dataclass(frozen=True)
-class Subgradient(UnitSolver):
+class Subgradient(Solver[UnitNorm]):
     """Minimise f over the unit sphere by projected subgradient steps `w <- R(w - t_k g)`.
 
     g is any subgradient, `t_k = step / (||g|| sqrt(k))`, and R divides by the norm.

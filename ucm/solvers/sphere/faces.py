@@ -22,7 +22,8 @@ from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.monitor import Monitor
-from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.forms.solver import Solver
+from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import LinearProgram
 from ucm.solvers.sphere.ray_shooting import RayPoint, Reach, radial
 
@@ -34,7 +35,7 @@ _FLAT = 1e-10  # difference of bounds, relative to the size of U, that counts as
 
 
 @dataclass(frozen=True)
-class Faces(UnitSolver):
+class Faces(Solver[UnitNorm]):
     """Minimise f globally by a convex program per face: 2 n for `||w||_inf = 1`, 2^n for `||w||_1 = 1`.
 
     `||w||_p = max <g, w>` over the vertices g of the ball of the dual norm, one for each face of the unit

@@ -14,7 +14,8 @@ from ucm.data.options import COUNT, check_fields, within
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import Monitor
-from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.forms.solver import Solver
+from ucm.forms.sphere import UnitNorm
 
 _ROUNDS = 500
 _SAME = 1e-12  # relative difference of distances that counts as rounding
@@ -26,7 +27,7 @@ _FARTHEST = 500  # largest number of points in the hull of the nearest point
 
 
 @dataclass(frozen=True)
-class Facets(UnitSolver):
+class Facets(Solver[UnitNorm]):
     """Minimise f globally over a sphere of any norm in at most `most` dimensions, by facets of a polytope P.
 
     f is linear over the directions that pick one vertex of P, so the unit vector with the least f is the

@@ -13,14 +13,14 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver, solver_of
-from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.forms.sphere import UnitNorm
 from ucm.solvers.sphere.ray_shooting import radial
 
 _PROGRAMS = 500  # at most
 
 
 @dataclass(frozen=True)
-class Linearize(UnitSolver):
+class Linearize(Solver[UnitNorm]):
     """Minimise f over the unit sphere locally, by successive linearisation of the norm.
 
     `min f(w)` over `<g_k, w> = 1`, g_k a subgradient of `||.||_p` at w_k; then `w / ||w||_p`.

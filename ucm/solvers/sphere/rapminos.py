@@ -15,7 +15,8 @@ from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
-from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.forms.solver import Solver
+from ucm.forms.sphere import UnitNorm
 from ucm.native.functions import blas_threads
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay
 
@@ -42,7 +43,7 @@ class _State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rapminos(UnitSolver):
+class Rapminos(Solver[UnitNorm]):
     """Find a local minimum of f over the unit sphere by RAPMINOS, by default with linear-program steps.
 
     Algorithm 2 of Barbero, Takeda and Lopez (2015), for every norm.
