@@ -163,20 +163,6 @@ def _once(method: Callable[..., T]) -> Callable[..., T]:
 class Data:
     """Bound samples of two classes, with cached statistics by kind and group.
 
-    Attributes
-    ----------
-    X : (m, n) array or CSR matrix of float64
-    table : the given samples, perhaps float32; X converts them at its first use
-    y : (m,) array of +1.0 and -1.0
-    weighing : the weights of samples and classes
-    gram : None, or the Gram matrix of a kernel, in whose feature space X holds coordinates of the samples
-    approx : None, or the approximate kernel features that X holds
-    seal : the checksum of the given samples
-    groups : the group of every sample, or None
-    source, counts : for rows that are read block by block, the row source, and the total weights of class +1
-        and class -1; then X holds the means, or a sample of the rows
-    moments : the moments by kind and group, if they are given in place of the samples; else None
-
     Methods such as `rows(kind, group)`, `samples(kind, group)` and `mean(kind, group)` are of the samples of
     one kind, `pos`, `neg` or `signed` (all samples, each times its label), and of one group, if given.
     """
@@ -193,19 +179,20 @@ class Data:
         source: RowSource | None = None,
         moments: Mapping[tuple[str, Hashable], Moments] | None = None,
     ) -> None:
-        self.table, self.y = X, y
+        self.table = X  # perhaps of float32: `X` converts it at its first use
         if X.dtype != np.float32:
             self.X = X
-        self.source, self.moments = source, moments
-        self.counts: tuple[float, float] = (0.0, 0.0)
-        self.gram = gram
-        self.approx: KernelFeatures | None = None
-        self.factor: NDArray[np.float64] | None = None  # of the Gram matrix, where samples are unit vectors
-        self.seal = seal
-        self.groups = groups
-        self.weighing = weighing
+        self.y = y  # (m,) array of +1.0 and -1.0
         self.m, self.n = X.shape
+        self.weighing, self.groups, self.seal = weighing, groups, seal
+        # Of rows that are read block by block; X then holds the means, or a sample of the rows.
+        self.source = source
+        self.counts: tuple[float, float] = (0.0, 0.0)  # the total weights of class +1 and class -1
+        self.moments = moments  # by kind and group, if they are given in place of the samples
+        self.gram = gram  # of a kernel, in whose feature space X holds coordinates of the samples
         self.space = Space() if space is None else space
+        self.approx: KernelFeatures | None = None  # that X holds
+        self.factor: NDArray[np.float64] | None = None  # of the Gram matrix, where samples are unit vectors
         self._cache: dict[Hashable, Any] = {}
 
     @functools.cached_property

@@ -116,18 +116,7 @@ class OutOfCoreMap(LinearMap):
 
 
 class RowData(Data):
-    """Statistics of a row source after one pass, with a sample of its rows in memory.
-
-    Attributes
-    ----------
-    class_sizes : the numbers of rows of class +1 and class -1 with a positive weight in the model
-    counts : the sums of their weights, without the factors of the classes
-    least : the least weight
-    scale : the largest absolute entry, 1 if all are 0
-    stored : the number of entries
-    sample : some rows of each class and their labels times weights
-    weighing : factors of the classes
-    """
+    """Statistics of a row source after one pass, with a sample of its rows in memory."""
 
     source: RowSource  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -139,7 +128,9 @@ class RowData(Data):
         weighing: EffectiveWeights = UNWEIGHTED,
     ) -> None:
         super().__init__(*sample, weighing, source=source)
-        self.m, self.sample = source.m, sample
+        self.m = source.m
+        self.sample = sample  # some rows of each class, and their labels times weights
+        # Of class +1 and class -1: rows with a positive weight in the model, and the sums of their weights.
         self.class_sizes = tuple(summary.counts.astype(int).tolist())
         self.counts, self.total = tuple(summary.totals.tolist()), float(summary.all_totals.sum())
         self.least, self.scale, self.stored = summary.least, summary.top or 1.0, summary.entries
