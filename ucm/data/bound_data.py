@@ -82,8 +82,6 @@ class Space:
 
         If the norm is 1 to rounding, w itself is returned.
         """
-        if p == 2.0 and abs(self.norm(w) - 1.0) <= 5e-15:
-            return w
         length = self.norm(w, p)
         if length == 0.0:
             return None

@@ -127,7 +127,9 @@ class RowMap(LinearMap):
     matvec = matmat
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return weighted_sums(self.X, self._scaled(self._scaled(d)), self.c)[0]
+        if self.s is not None and np.ndim(self.s) > 0:
+            return weighted_sums(self.X, self._scaled(self._scaled(d)), self.c)[0]
+        return self._scaled(self._scaled(weighted_sums(self.X, d, self.c)[0]))  # d = 1 needs no roots
 
     def matrix(self) -> Matrix:
         factors = self._scaled(np.ones(self.shape[1]))
