@@ -259,13 +259,12 @@ def biased_l2_nu_svm(
     """
     kappas = {"kappa_pos": kappa_pos, "kappa_neg": kappa_neg}
     nus = {"nu_pos": nu_pos, "nu_neg": nu_neg}
-    missing = [sizes for sizes in (kappas, nus) if list(sizes.values()) == [None, None]]
-    complete = [sizes for sizes in (kappas, nus) if None not in sizes.values()]
-    if len(missing) != 1 or len(complete) != 1:
+    given = [sizes for sizes in (kappas, nus) if list(sizes.values()) != [None, None]]
+    if len(given) != 1 or None in given[0].values():
         raise CompositionError(
             f"biased_l2_nu_svm: give exactly one of both kappas and both nus, got {kappas | nus}"
         )
-    if complete == [kappas]:
+    if given == [kappas]:
         plus, minus = (NormBall(_param(name, kappa)) for name, kappa in kappas.items())
     else:
         losses = (SquaredHinge() / _param(name, nu) for name, nu in nus.items())

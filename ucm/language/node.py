@@ -158,10 +158,10 @@ def restricted(
     `words` state the restriction in a message, which ends with the remedy.
     """
 
-    def check(x: object, where: str) -> None:
+    def check(x: Any, where: str) -> None:
         number = getattr(x, "value", x)
         if not holds(number):
-            derived = isinstance(x, Node) and x not in x._params.values()
+            derived = number is not x and x not in x._params.values()
             got = f"{x!r} = {number:.6g}" if derived else source(x)
             raise CompositionError(f"{where}: {words}, got {got}; {remedy}")
 
