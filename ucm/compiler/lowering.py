@@ -260,11 +260,7 @@ class Lowering(ABC, Generic[Form]):
 def judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> Verdict:
     """Return the verdict on an answer: by the lowering if `verdict` returns one, else by the certified gap.
 
-    Raises
-    ------
-    SolverError
-        The certificate holds no numbers, or an answer with the status "converged" lies far outside of its
-        domains.
+    Raise `SolverError` for a certificate without numbers, or a "converged" answer far outside of its domains.
     """
     certificate, tol = proof.certificate, monitor.tol
     if proof.answer.status == "converged" and certificate.violation > max(_OUTSIDE, 10.0 * tol):

@@ -388,8 +388,7 @@ def coefficients_of(
     """Return the sample coefficients of w, `w = sum_i c_i phi(x_i)`, and of the point x.
 
     The nearest point x is a combination of samples, so its coefficients are exact: the set is evaluated with
-    unit vectors as samples. If w is not x / ||x||, the coefficients of the difference come from the factor of
-    the Gram matrix.
+    unit vectors as samples. The rest of w comes from the factor of the Gram matrix.
     """
     point = x if data.space.gram is not None else model.set.evaluate(data.over_samples, iter(q))[0]
     norm = data.space.norm(x)

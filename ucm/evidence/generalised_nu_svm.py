@@ -140,6 +140,7 @@ class GeneralisedNuSVM:
                 "radius"
             )
         self.declared, self.data = declared, data
+        self.unit = math.ldexp(1.0, max(math.frexp(data.scale)[1], -1000))  # of the samples of the form
         self.bound, lams = bounds[0], [value(lam) for lam in bounds]
         self.lam = lams[0]
         if len(set(lams)) > 1:
@@ -154,12 +155,8 @@ class GeneralisedNuSVM:
     def classes(self) -> list[LossOfClass]:
         """The loss, the samples and the weights of class +1 and of class -1.
 
-        Raises
-        ------
-        CompositionError
-            The loss of one class is no p-hinge with p > 1.
-        EmptySetError
-            The slopes of the loss are too small for any radius.
+        Raise `CompositionError` for a loss of one class that is no p-hinge with p > 1, `EmptySetError` where
+        the slopes of the loss are too small for any radius.
         """
         classes, data = [], self.data
         bound = [hull.samples.bound(data) for hull in self.hulls]
@@ -246,11 +243,6 @@ class GeneralisedNuSVM:
 
     # --- the problem with a ridge, and the radius of lam -------------------------------------------
     @functools.cached_property
-    def unit(self) -> float:
-        """The power of 2 that the samples of the form are divided by."""
-        return math.ldexp(1.0, max(math.frexp(self.data.scale)[1], -1000))
-
-    @functools.cached_property
     def span(self) -> SpanCoordinates | None:
         """The coordinates of the form if there are more features than samples; else None."""
         if self.data.n <= self.data.m:
@@ -264,13 +256,7 @@ class GeneralisedNuSVM:
 
     @functools.cached_property
     def form(self) -> Composite:
-        """The problem without a ridge over (w, rho - o).
-
-        Raises
-        ------
-        ParameterError
-            More than 2,000 features and samples.
-        """
+        """The problem without a ridge over (w, rho - o); refused for more than 2,000 features and samples."""
         data = self.data
         if min(data.n, data.m) > _MOST:
             raise ParameterError(
@@ -350,13 +336,7 @@ class GeneralisedNuSVM:
         return math.inf if endless or separates else float(np.linalg.norm(v)) / self.unit, separates
 
     def solved(self) -> Self:
-        """Set the radii, the optimal normal, and whether the bound of the norm is active; return the problem.
-
-        Raises
-        ------
-        SolverError
-            The optimum was not found.
-        """
+        """Set the radii, the optimal normal, and whether the bound is active; return the problem."""
         data, hulls = self.data, self.hulls
         self.active, self.w, radii, classes = True, None, [0.0] * len(hulls), self.classes
         # of a multiple of the hinge loss l* is 0 wherever it is finite
