@@ -42,7 +42,8 @@ class PassSums(NamedTuple):
     Attributes
     ----------
     shortfalls : (2, 2) by threshold and class the sums of `c_i max(0, -d_i)`, d_i the distances from it
-    counts, points : (2, 3) and (2, 3, n) by class and zone the weights and weighted sums of the held rows
+    counts, points : (2, 3) and (2, 3, n) by class and zone the weights and weighted sums of the held rows;
+        with one threshold 0 for zone 0
     nearest : the least distance of a row from the second threshold
     """
 
@@ -89,13 +90,15 @@ def screened(
     places = np.flatnonzero(join)
     new = NewRows(X[places], y[places], state[places], places)
     state[places] = _ACTIVE
-    by_zone = np.zeros((6, y.size))
+    by_zone, counts, points = np.zeros((6, y.size)), np.zeros(6), np.zeros((6, X.shape[1]))
     held = np.flatnonzero(state != _ACTIVE)
     by_zone[3 * side[held] + state[held], held] = c[held]
+    read = [1, 4] if np.isinf(depth) else slice(None)  # rows of zone 0 count beside those of zone 2 only
+    counts[read], points[read] = by_zone[read].sum(axis=1), (X.T @ by_zone[read].T).T
     short = [[-float(np.minimum(v, 0.0) @ (c * on)) for on in (positive, ~positive)] for v in (d, beyond)]
-    points = np.asarray((X.T @ by_zone.T).T).reshape(2, 3, -1)
     nearest = float(np.abs(beyond).min(initial=np.inf))
-    return state, (PassSums(np.array(short), by_zone.sum(axis=1).reshape(2, 3), points, nearest), new)
+    sums = PassSums(np.array(short), counts.reshape(2, 3), points.reshape(2, 3, -1), nearest)
+    return state, (sums, new)
 
 
 def _held(
