@@ -19,13 +19,7 @@ def __getattr__(name: str) -> Any:
 
 
 def clarabel(problem: Any) -> None:
-    """Solve a CVXPY problem with Clarabel, without the warning of an inaccurate solution.
-
-    Raises
-    ------
-    SolverError
-        Clarabel failed.
-    """
+    """Solve a CVXPY problem with Clarabel, without the warning of an inaccurate solution."""
     cvxpy = importlib.import_module("cvxpy")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)

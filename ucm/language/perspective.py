@@ -44,17 +44,9 @@ def perspective(
     If the atoms of C are affine or positively homogeneous, its constants are multiplied by t. Otherwise
     CVXPY brings C to the conic form `{x : A v + b in K}`, with x among the variables v; then `t C` is
     `A v + b t in K`, the closure of the perspective. Parameters stay parameters, as A and b are affine in
-    them.
+    them. Cones of semidefinite matrices and of more than three powers are refused.
 
-    Parameters
-    ----------
-    x : an affine expression, a vector
-    t : a non-negative scalar
-
-    Raises
-    ------
-    CompositionError
-        A constraint leads to a cone of semidefinite matrices, or to one of more than three powers.
+    x is an affine vector, t a non-negative scalar.
     """
     try:
         return _times(x, t), [c.copy([_times(a, t) for a in c.args]) for c in constraints]

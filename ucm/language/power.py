@@ -12,14 +12,7 @@ _NEWTON = 200  # steps of one equation, whose iterates descend until rounding st
 
 
 def power_root(u: Vec, c: Vec | float, e: float) -> Vec:
-    """Return the root `q >= 0` of `q + c q^e = max(u, 0)` elementwise.
-
-    Parameters
-    ----------
-    u : (n,)
-    c : (n,) or a number, not negative
-    e : positive
-    """
+    """Return the root `q >= 0` of `q + c q^e = max(u, 0)` elementwise, for c >= 0 and e > 0."""
     c, out = np.broadcast_to(c, u.shape), np.where(u > 0.0, u, 0.0)
     at = np.flatnonzero((u > 0.0) & (c > 0.0))
     if not at.size:

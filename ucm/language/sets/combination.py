@@ -61,17 +61,16 @@ class Combination(UncertaintySet):
         """Return the terms of the sum as pairs (U_k, L_k), L_k a number, a `Param` or a matrix."""
 
     def dimension(self, n: int | None) -> int | None:
-        return common_dimension(self, [self._rows(U.dimension(n), L) for U, L in self.terms()])
-
-    def _rows(self, inner: int | None, L: Matrix) -> int | None:
-        if is_number(L):
-            return inner
-        if inner not in (None, L.shape[1]):
-            raise CompositionError(
-                f"expected a matrix with {inner} columns, the dimension of the set, got one of shape "
-                f"{L.shape}, in {brief(self)}; both must be equal"
-            )
-        return L.shape[0]
+        sizes = []
+        for U, L in self.terms():
+            inner = U.dimension(n)
+            if not is_number(L) and inner not in (None, L.shape[1]):
+                raise CompositionError(
+                    f"expected a matrix with {inner} columns, the dimension of the set, got one of shape "
+                    f"{L.shape}, in {brief(self)}; both must be equal"
+                )
+            sizes.append(inner if is_number(L) else L.shape[0])
+        return common_dimension(self, sizes)
 
     def infeasibility_reason(self, data: Data) -> str | None:
         reasons = (U.infeasibility_reason(data) for U, _ in self.terms())
@@ -294,14 +293,9 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
 
 @operator("margin +")
 def penalised(a: Any, b: Any) -> RobustMargin:
-    """Return `RobustMargin(U) + R` as the robust margin of `U + B`, R the support function of B.
+    """Return `RobustMargin(U) + R` as the robust margin of `U + B`, R the support function of a symmetric B.
 
-    B is symmetric: `R(w) = max over x in B of -w'x`.
-
-    Raises
-    ------
-    CompositionError
-        No penalty, or on the sphere of w none of this form: it would leave no convex problem.
+    Another penalty is refused: on the sphere of w it would leave no convex problem.
     """
     model, penalty = (a, b) if isinstance(a, RobustMargin) else (b, a)
     if is_zero(penalty):
