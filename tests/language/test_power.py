@@ -57,3 +57,9 @@ def test_points_on_a_sphere_but_for_rounding_stay(n: int, p: float) -> None:
         u /= np.sum(u**p) ** (1.0 / p)
         for beyond in (-1e-14, 0.0, 1e-16, 2e-16, 4e-16, 1e-15, 1e-14):
             assert_allclose(NormBall(1.0, p).project((1.0 + beyond) * u), u, rtol=1e-13)
+
+
+@pytest.mark.parametrize(("p", "slope"), [(1.5, 0.0), (3.0, 1.0)])
+def test_an_entry_at_0_leaves_it_with_the_slope_of_its_equation(p: float, slope: float) -> None:
+    moved = NormBall(1.0, p).jacobian(np.array([2.0, 0.0])).matvec(np.array([0.0, 1.0]))
+    assert_allclose(moved, [0.0, slope], atol=1e-12)

@@ -11,7 +11,7 @@ import math
 from dataclasses import field
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, xlogy
 
 from ucm import native
 from ucm.data.linear_map import Vec
@@ -79,6 +79,10 @@ class Entropy(ConjugateFunction):
         c = samples.weights
         unit = 1.0 if c is None else float(c.max())  # then N q / c underflows nowhere
         super().__init__(Exponential() / math.e, samples.total / unit, None if c is None else c / unit)
+
+    def value(self, q: Vec) -> float:
+        s = self.dim * q if self.weights is None else self.dim * q / self.weights
+        return float(xlogy(q, s).sum())
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
         """Return the point by compiled code, except with weights, a huge v, or without convergence."""

@@ -275,7 +275,8 @@ class NormBall(Domain, SemiSmooth):
         unscaled = size * (FAR / length) if length > FAR * radius else size / radius
         h = PowerFunction(p, 1.0, SampleWeights(v.size))
         point = solve(h, unscaled, [(slice(None), None)], 1.0 / p, 0.0, prox=True)
-        return radius * sign * point.q, np.zeros(v.size) + point.w, sign * point.normal
+        w = np.where(size > 0.0, point.w, float(p > 2.0))  # 1 / (1 + lam (p - 1) 0^(p - 2)) at 0
+        return radius * sign * point.q, w, sign * point.normal
 
     def project(self, v: Vec) -> Vec:
         v, c = vector(v), self._middle(np.size(v))
