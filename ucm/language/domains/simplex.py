@@ -155,7 +155,10 @@ class CappedSimplex(SimplexDomain):
 
 
 def _two_over(nu: float) -> float:
-    return 2.0 / nu if nu else -math.inf  # no nu
+    try:
+        return 2.0 / nu  # nu may be a text that records its formula
+    except ZeroDivisionError:
+        return -math.inf  # no nu
 
 
 @dataclass(frozen=True, eq=False, repr=False)
