@@ -245,21 +245,13 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 # --- input ------------------------------------------------------------------------------------
 class _Samples(NamedTuple):
-    """The samples, labels and feature names of a file.
-
-    Attributes
-    ----------
-    X, y : samples, and labels -1 and +1; a row source has its own labels
-    labels : of the file, for -1 and +1
-    zero_based : whether the indices of a LIBSVM file begin at 0
-    names : of the features, or None
-    """
+    """The samples, labels and feature names of a file."""
 
     X: Any
-    y: Any
-    labels: tuple[str, str]
-    zero_based: bool | None
-    names: list[str] | None
+    y: Any  # -1 and +1; None if X is a row source, which has its own labels
+    labels: tuple[str, str]  # of the file, for -1 and +1
+    zero_based: bool | None  # whether the indices of a LIBSVM file begin at 0
+    names: list[str] | None  # of the features
 
 
 def _declared(options: argparse.Namespace) -> RobustMargin | Objective:

@@ -20,23 +20,14 @@ _FORMAT = {"ucm_fit": 1}
 
 @dataclass(frozen=True)
 class Saved:
-    """A linear classifier `w'x + b > 0` with its declaration, labels and feature names.
+    """A linear classifier `w'x + b > 0` with its declaration, labels and feature names."""
 
-    Attributes
-    ----------
-    model : the declaration, as the object that `ucm.to_json` writes
-    w, b : normal and bias
-    labels : of classes -1 and +1
-    zero_based : whether the indices of a LIBSVM file begin at 0; None of a CSV file
-    names : of the features, or None
-    """
-
-    model: Any
+    model: Any  # as the object that `ucm.to_json` writes
     w: list[float]
     b: float
-    labels: tuple[str, str]
-    zero_based: bool | None
-    names: list[str] | None
+    labels: tuple[str, str]  # of classes -1 and +1
+    zero_based: bool | None  # whether the indices of a LIBSVM file begin at 0; None of a CSV file
+    names: list[str] | None  # of the features
 
     def write(self, path: str) -> Path:
         """Write the classifier to a JSON file that restores all numbers exactly, and return the path."""

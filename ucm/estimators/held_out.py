@@ -44,23 +44,13 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Search:
-    """The inputs of a cross-validated search: model, parameter names, values, samples and options.
+    """The inputs of a cross-validated search: model, parameter names, values, samples and options."""
 
-    Attributes
-    ----------
-    estimator : whose options of a `Classifier` count
-    model, names, values : the parameters that move together, and their numbers
-    order : the places of the values, the most regular first
-    samples : of the search
-    n_jobs : number of folds solved at a time
-    began : when the fit began
-    """
-
-    estimator: Classifier
+    estimator: Classifier  # whose options count
     model: RobustMargin | Objective
-    names: list[str]
+    names: list[str]  # of the parameters that move together
     values: Vec
-    order: list[int]
+    order: list[int]  # the places of the values, the most regular first
     samples: Samples
     n_jobs: int | None
     began: float

@@ -64,12 +64,8 @@ def at_sizes(
 ) -> NearestPoints:
     """Return the classifiers of models that differ only in their radii, from the class moments.
 
-    Parameters
-    ----------
-    models : one for each value, the smallest set first: each root starts from the one before
-    moments : by "pos" and "neg"
-    rule : of the bias, as in `ucm.compiler.recover.bias`
-    tol : relative gap to prove
+    The smallest set comes first, as each root starts from the one before. The moments are those of "pos" and
+    "neg", `rule` is that of `ucm.compiler.recover.bias`, `tol` the relative gap to prove.
     """
     data = known_by(moments)
     leaves = list(summands(models[0].set))
@@ -128,15 +124,9 @@ def leave_one_out(
     becomes `m_o / (m_o - 1) Sigma_o - m_o / (m_o - 1)^2 v v'`: the first term is the same for the class, so
     two eigendecompositions are enough.
 
-    Parameters
-    ----------
-    models : of one ellipsoid; they differ in its radius
-    moments, samples : of "pos" and "neg", two samples of each or more, all of weight 1
-    rule : "means" or "zero"
-
-    Returns
-    -------
-    (m_o, models) for each class; nan where 0 lies in U
+    The models of one ellipsoid differ in its radius. Moments and samples are those of "pos" and "neg", two
+    samples of each or more, all of weight 1; `rule` is "means" or "zero". The values are (m_o, models), nan
+    where 0 lies in U.
     """
     ((U, factor),) = summands(models[0].set)
     n = moments["pos"].mean.size

@@ -24,17 +24,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Pair:
-    """A two-class problem: its positive and negative class, the indices of its samples, and their signs.
-
-    Attributes
-    ----------
-    positive, negative : indices of the classes; negative = -1 for all the others
-    rows : the samples that take part
-    signs : +1 or -1 for each of them, a byte
-    """
+    """A two-class problem: its positive and negative class, the indices of its samples, and their signs."""
 
     positive: int
-    negative: int
+    negative: int  # -1 for all the other classes
     rows: NDArray[np.intp]
     signs: NDArray[np.int8]
 

@@ -81,19 +81,12 @@ def labels_of(y: np.ndarray, pos_label: object = None) -> tuple[np.ndarray, NDAr
 
 @dataclass(frozen=True)
 class Samples:
-    """The validated samples, labels, weights and groups of a fit.
+    """The validated samples, labels, weights and groups of a fit."""
 
-    Attributes
-    ----------
-    X, y : samples in double precision, or of two classes in single precision; labels as given
-    classes, index : the labels in order, and the index of the label of each sample among them
-    weights, groups : of the samples; None where none are given
-    """
-
-    X: Matrix
-    y: np.ndarray
-    classes: np.ndarray
-    index: NDArray[np.intp]
+    X: Matrix  # in double precision, or of two classes in single precision
+    y: np.ndarray  # as given
+    classes: np.ndarray  # the labels in order
+    index: NDArray[np.intp]  # of the label of each sample among the classes
     weights: Vec | None
     groups: np.ndarray | None
 
@@ -104,9 +97,7 @@ def samples_of(
 ) -> Samples:  # fmt: skip
     """Validate the arguments of `fit`, and return the `Samples`.
 
-    Parameters
-    ----------
-    single : whether X of two classes may stay float32
+    X of two classes may stay float32 if `single`.
     """
     with data_errors("fit"):
         refuse_unsound(X, "Classifier: X")
@@ -222,11 +213,7 @@ def folds_of(
 
     The training part of a fold has samples of every class; with weights, its test part has a positive weight.
 
-    Parameters
-    ----------
-    cv : int, "loo", splitter or pairs (train, test)
-    y, index : labels, and the class index of each sample
-    who : the caller, for messages
+    `index` is the class index of each sample, `who` the caller.
     """
     classes, m = np.bincount(index), y.size
     if classes.min() < 2:

@@ -66,10 +66,7 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
 def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     """Return None if (w, b) is proven to be a strict local minimum, else the reason for no proof.
 
-    Parameters
-    ----------
-    model : an objective whose penalties are sums over the weights w_j
-    w : (n,) array
+    The penalties of the model are sums over the weights w_j.
     """
     n = w.size
     margin = data.y * (np.asarray(data.X @ w).ravel() + b)

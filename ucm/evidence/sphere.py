@@ -50,12 +50,7 @@ def certify_unit(
     `||x + f(w) n||` in the span of U, n the subgradient of the norm at w nearest to `-x / f(w)`, plus the
     difference `f(w) + w'x`. It bounds the distance of 0 from the subdifferential of the Lagrangian.
 
-    Parameters
-    ----------
-    answer : its blocks q, its multipliers, and its proof of a lower bound
-    w : the normal, of length 1 and in the span of U
-    floor : a known lower bound of the optimum
-    size : of the points of U
+    w has length 1 and lies in the span of U; `floor` is a known lower bound, `size` that of the points of U.
     """
     x, violation = member(model, data, list(answer.q))
     f = float(model.set.support(data, -w, form.image.splits(answer))[0])

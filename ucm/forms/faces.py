@@ -248,12 +248,8 @@ class SumOfHulls:
 def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: float) -> float:
     """Return a minimiser t > 0 of a convex, piecewise linear function, by its tangents.
 
-    Tangents of both sides meet above, or at, the minimum; where they meet at the graph it is found.
-
-    Parameters
-    ----------
-    at : t to t, the value and a slope there
-    first : a guess
+    `at` takes t to t, the value and a slope there; `first` is a guess of t. Tangents of both sides meet
+    above, or at, the minimum; where they meet at the graph it is found.
     """
     low, high = at(0.0), at(first)
     for _ in range(_DOUBLINGS):

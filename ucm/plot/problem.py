@@ -28,15 +28,9 @@ _WAYS = (
 
 @dataclass(frozen=True)
 class Plane:
-    """Two orthonormal directions of R^n with labels, the axes of a picture.
+    """Two orthonormal directions of R^n with labels, the axes of a picture."""
 
-    Attributes
-    ----------
-    P : (2, n)
-    labels : of the two axes
-    """
-
-    P: NDArray[np.float64]
+    P: NDArray[np.float64]  # (2, n)
     labels: tuple[str, str]
 
     def contains(self, w: Vec) -> bool:
@@ -149,12 +143,7 @@ class SampleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Problem:
-    """A robust model, its data, its solution and the feature names.
-
-    Attributes
-    ----------
-    names : of the features, None if they have none
-    """
+    """A robust model, its data, its solution and the feature names, if the features have names."""
 
     model: RobustMargin
     data: Data
@@ -202,10 +191,7 @@ def problem_of(
 def problem_of_estimator(estimator: Any, X: object, y: object, who: str) -> Problem:
     """Return the `Problem` of a fitted two-class `ucm.Classifier` and its training samples.
 
-    Parameters
-    ----------
-    estimator : a `ucm.Classifier`, or a pipeline or a search with one
-    X : samples as in the fit of the estimator
+    The classifier may stand last in a pipeline, or in a search.
     """
     estimator, X = _classifier_of(estimator, X)
     classes = getattr(estimator, "classes_", None)

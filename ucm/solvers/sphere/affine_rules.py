@@ -163,9 +163,7 @@ def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
 def lower_bound_rule(form: UnitNorm, monitor: Monitor, best: bool = False) -> LowerBoundProof | str:
     """Return a lower-bound proof by an affine rule over the hulls and balls, or the reason for none.
 
-    Parameters
-    ----------
-    best : whether the rule over hulls is also that of the semidefinite program; else `majorised` alone
+    If `best`, the rule over hulls is the better of `majorised` and that of the semidefinite program.
     """
     entries = sum(b.map.shape[1] for b in form.image.blocks)
     if form.image.couplings:

@@ -205,12 +205,7 @@ class Cuts:
 class _Program:
     """Linear program of a face in HiGHS: columns u and t, `v = scale u / unit`, objective `scale t`.
 
-    Parameters
-    ----------
-    unit : (r,) of the coordinates of the points
-    scale : of the objective
-    box : (r,) the largest `|v_i|`
-    monitor : of the solve, for the time that is left
+    `unit` is that of each coordinate of the points, `box` the largest `|v_i|`.
     """
 
     def __init__(self, unit: Vec, scale: float, box: Vec, monitor: Monitor) -> None:

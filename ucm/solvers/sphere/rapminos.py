@@ -189,12 +189,8 @@ def _linearised(
 ) -> tuple[_State | None, int]:
     """Return a better state from a program on `<n, w> = 1`, or None, and the count for the next program.
 
-    None if no normal n of the unit ball at w gives a better state.
-
-    Parameters
-    ----------
-    count : samples of each group in a program; too few have no minimum, and are doubled
-    program : of all samples; None for programs of some
+    None if no normal n of the unit ball at w gives a better state. Without a `program` of all samples the
+    programs have `count` samples of each group; too few have no minimum, and are doubled.
     """
     for n in form.corners(at.v):
         point = None if program is None or monitor.timed_out else program.reach(n)

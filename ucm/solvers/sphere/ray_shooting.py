@@ -33,11 +33,7 @@ from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_s
 class PolyhedralRay:
     """Linear program `max {s : -s g in U}` for a sum of reduced hulls U or a face of U, in HiGHS.
 
-    Parameters
-    ----------
-    hulls : the sum of reduced hulls
-    monitor : of the solve
-    face : a face of the hulls, whose samples alone are variables; None for all samples
+    With a face the samples of the face alone are variables.
     """
 
     def __init__(self, hulls: SumOfHulls, monitor: Monitor, face: Face | None = None) -> None:
