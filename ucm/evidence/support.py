@@ -100,7 +100,7 @@ class SupportFunction:
 def support(
     U: UncertaintySet | RobustMargin,
     X: object,
-    y: ArrayLike,
+    y: ArrayLike | None,
     d: ArrayLike,
     *,
     class_weight: ClassWeight = None,
@@ -177,7 +177,7 @@ def _bound(caller: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tupl
 def worst_case(
     U: UncertaintySet | RobustMargin,
     X: object,
-    y: ArrayLike,
+    y: ArrayLike | None,
     w: object,
     *,
     class_weight: ClassWeight = None,
