@@ -160,7 +160,7 @@ def test_images_follow_the_momentum_and_steps_lie_below_their_model() -> None:
     assert run.restarts > 0
     sized_delimiters = round(np.log(run.L) / np.log(1.5))
     # the start, the steps, and those that lie too high
-    assert run.f.counts["products"] == 1 + 400 + sized_delimiters
+    assert run.counts["products"] == 1 + 400 + sized_delimiters
     np.testing.assert_allclose(run.new.q[0], nnls(A, -c)[0], atol=1e-8)
 
 
