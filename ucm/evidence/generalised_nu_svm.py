@@ -51,7 +51,7 @@ from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import neg, pos, signed
 from ucm.language.terms import ConvexLoss, loss_cvxpy
 from ucm.solvers import ProxALM, ProxNewton
-from ucm.solvers.coordinates import SpanCoordinates
+from ucm.solvers.coordinates import OrthonormalCoordinates, SpanCoordinates, span_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -243,11 +243,11 @@ class GeneralisedNuSVM:
 
     # --- the problem with a ridge, and the radius of lam -------------------------------------------
     @functools.cached_property
-    def span(self) -> SpanCoordinates | None:
+    def span(self) -> SpanCoordinates | OrthonormalCoordinates | None:
         """The coordinates of the form if there are more features than samples; else None."""
         if self.data.n <= self.data.m:
             return None
-        return SpanCoordinates([self.data.X * (1.0 / self.unit)])
+        return span_of(self.data.X * (1.0 / self.unit))
 
     @functools.cached_property
     def samples(self) -> Matrix:

@@ -32,6 +32,30 @@ _WORTH = 300.0  # largest cost of the factor in passes without couplings: APG ta
 _ENTRIES = 2e8  # largest number of entries of the matrix to factor, 1.6 GB
 
 
+class OrthonormalCoordinates:
+    """Coordinates in an orthonormal basis of the span of dense samples X, from a QR factorisation of X'.
+
+    They keep what inner products lose to rounding, as of samples far from 0 or of very different lengths.
+
+    Attributes
+    ----------
+    tables, forming : as of `SpanCoordinates`
+    """
+
+    def __init__(self, X: Matrix) -> None:
+        self.basis, triangle = np.linalg.qr(X.T)
+        self.tables = [np.ascontiguousarray(triangle.T)]
+        self.forming = float(X.shape[0] ** 2 * X.shape[1])
+
+    def outward(self, z: Vec) -> Vec:
+        """Return the vector in feature space that has the coordinates z."""
+        return self.basis @ z
+
+    def inward(self, x: Vec) -> Vec:
+        """Return the coordinates of the orthogonal projection of x onto the span."""
+        return self.basis.T @ x
+
+
 class SpanCoordinates:
     """Coordinates in the span of samples, from the pivoted Cholesky factor F of the Gram matrix `X X'`.
 
@@ -74,6 +98,11 @@ class SpanCoordinates:
         """Return the coordinates of the orthogonal projection of x onto the span."""
         scores = np.concatenate([X @ x for X in self.samples])
         return linalg.solve_triangular(self.triangle, scores[self.pivots], lower=True)
+
+
+def span_of(X: Any) -> SpanCoordinates | OrthonormalCoordinates:
+    """Return coordinates in the span of samples, dense or CSR."""
+    return SpanCoordinates([X]) if sparse.issparse(X) else OrthonormalCoordinates(X)
 
 
 def columns(form: MinNorm) -> int:

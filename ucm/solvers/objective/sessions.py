@@ -11,7 +11,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Session, Solver, solver_of
-from ucm.solvers.coordinates import SpanCoordinates
+from ucm.solvers.coordinates import span_of
 
 _UNPROVEN = ("max_iter", "stalled")
 
@@ -46,7 +46,7 @@ class _RangeSpace(Session[Composite]):
         begin: Callable[[Composite], Session[Composite]],
     ) -> None:
         super().__init__(solver)
-        self.span = SpanCoordinates([form.X])
+        self.span = span_of(form.X)
         self.form = replace(form, X=self.span.tables[0], stored=form.unit_entries)
         self.forming = 0.5 * self.span.forming / form.unit_entries
         self.inner = begin(self.form)
