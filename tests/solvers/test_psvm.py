@@ -271,10 +271,16 @@ def test_p_2_is_linear_svc() -> None:
 
 # --- the solver itself -----------------------------------------------------------------------------
 @pytest.mark.parametrize("p", [1.0, 1.5])
-def test_pairs_and_features_have_the_same_optimum(p: float) -> None:
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_pairs_and_features_have_the_same_optimum(p: float, kernel: str | None) -> None:
+    """The features of the rbf kernel are the rows of a root of its Gram matrix."""
     X, y = sample(400, seed=2)
-    plain = ucm.solve(psvm(p, 1.0), X, y, tol=1e-8)
-    pairs = ucm.solve(psvm(p, 1.0), X, y, tol=1e-8, solver=SMO())
+    Z, options = X, {} if kernel is None else {"kernel": kernel, "gamma": 0.5}
+    if kernel is not None:
+        values, basis = np.linalg.eigh(Gram(Kernel("rbf", 0.5), X).matrix())
+        Z = basis * np.sqrt(np.maximum(values, 0.0))
+    plain = ucm.solve(psvm(p, 1.0), Z, y, tol=1e-8)
+    pairs = ucm.solve(psvm(p, 1.0), X, y, tol=1e-8, solver=SMO(), **options)
     assert plain.status == pairs.status == "optimal"
     assert_allclose(pairs.objective, plain.objective, rtol=1e-6)
 
