@@ -69,8 +69,8 @@ typedef struct { int64_t kind, degree; double gamma, coef0; } kernel_t;
 
 /* out_j += sum_i c_i k(a_i, x_(first + j)) over the count rows a_i, (count, features). */
 VECTORISED void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features,
-                                  const double *a, const double *own, const double *c, int64_t stride, const double *x,
-                                  const double *squares, int64_t first, int64_t n, double *restrict out)
+                            const double *a, const double *own, const double *c, int64_t stride, const double *x,
+                            const double *squares, int64_t first, int64_t n, double *restrict out)
 {
     const kernel_t kernel = {kind, degree, gamma, coef0};
     double part[COLUMNS], total[COLUMNS];
