@@ -351,6 +351,7 @@ NO_ANSWERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "short w": (lambda form: _centers(form, w=np.zeros(2)), r"w as a float64 array of shape \(3,\)"),
     "its own grade": (lambda form: _centers(form, status="optimal"), "a status among"),
     "multipliers": (lambda form: _centers(form, multipliers=[np.zeros(3)]), "multipliers with 0"),
+    "one array": (lambda form: _centers(form, multipliers=np.zeros(3)), "multipliers with 0 blocks"),
     "a witness": (lambda form: _centers(form, witness=3), "LowerBoundProof"),
     "far outside": (lambda form: Answer([v + 1.0 for v in form.centers()]), "in its domains"),
     "zeros": (lambda form: Answer([0.0 * v for v in form.centers()]), "in its domains"),

@@ -138,9 +138,9 @@ def checked(answer: object, expected: Expected, solver: str) -> Answer:
     if answer.b is not None and not (isinstance(answer.b, Real) and math.isfinite(answer.b)):
         _refuse(solver, "a finite number b", brief(answer.b))
     lists: list[tuple[str, object, tuple[int, ...]]] = []
-    if expected.q is not None and (answer.status != "infeasible" or answer.q != []):
+    if expected.q is not None and not (answer.status == "infeasible" and _no_blocks(answer.q)):
         lists.append(("q", answer.q, expected.q))
-    if answer.multipliers != []:
+    if not _no_blocks(answer.multipliers):
         lists.append(("multipliers", answer.multipliers, expected.multipliers))
     if answer.witness is not None:
         if not isinstance(answer.witness, LowerBoundProof):
@@ -160,6 +160,10 @@ def checked(answer: object, expected: Expected, solver: str) -> Answer:
         if not np.isfinite(v).all():
             _refuse(solver, f"finite numbers in {name}", f"{brief(v)} with NaN or inf")
     return answer
+
+
+def _no_blocks(blocks: object) -> bool:
+    return isinstance(blocks, list) and not blocks
 
 
 def _refuse(solver: str, need: str, got: str) -> NoReturn:
