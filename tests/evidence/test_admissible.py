@@ -59,6 +59,22 @@ def test_nu_on_four_points() -> None:
     assert found.upper in found and found.lower not in found and 0.5 not in found
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_classes_apart_in_directions_without_variance(seed: int) -> None:
+    """The covariances of 30 samples have rank 28, so that a w separates the means at every size."""
+    X = np.random.default_rng(seed).multivariate_normal(np.zeros(31), np.diag(0.7 ** np.arange(31)), size=30)
+    found = one(ucm.models.mm_mpm(0.5), X, np.resize([1, 1, -1], 30))
+    assert (found.lower, found.upper) == (0.0, math.inf) and "never enters" in found.how
+
+
+def test_operands_that_meet_at_every_size() -> None:
+    """A ball of 1e5 times the length of the samples meets a ball of any radius."""
+    X, y = 1e-8 * np.array([[0.0], [1.0], [5.0], [6.0]]), np.array([-1, -1, 1, 1])
+    found = one((ucm.Ball(pos.mean, Param("r", 1e-8)) & ucm.Ball(neg.mean, 0.01)) - ucm.Hull(neg), X, y)
+    assert found.lower == 0.0 and found.lower_closed and "not empty at any size" in found.how
+    assert found.upper == pytest.approx(4.5e-8, rel=1e-4)
+
+
 def test_kappa_on_four_points() -> None:
     # means 2 and 1, variances 1 and 1
     found = one(ucm.models.mm_mpm(0.2), LINE_X, LINE_Y)

@@ -305,7 +305,8 @@ def smallest_nonempty(
             f"admissible: the size at which sets meet, for {name}, was not found; scale the features, or "
             "raise time_limit"
         )
-    return meet.upper, meet.upper > least
+    meets = meet.lower > least  # else no w separates the operands at any size
+    return (meet.upper, True) if meets else (least, False)
 
 
 def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: float, names: str) -> float:

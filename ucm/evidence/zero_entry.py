@@ -130,7 +130,8 @@ def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> 
         if stalled and not ends:  # lower is then the root to rounding
             t = further
         form = form_at(t)
-        answer = None if form is None else _nearest(form, _GAP * _SHARPER**stalled, monitor, answer)
+        gap, turn = _GAP * _SHARPER**stalled, max(0, stalled - 1)
+        answer = None if form is None else _nearest(form, gap, monitor, answer, turn)
         if form is None or answer is None:
             break
         if _is_zero(form, answer, unit):
@@ -149,14 +150,18 @@ def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> 
     return ZeroEntry(lower, max(lower, upper))
 
 
-def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) -> Answer | None:
+def _nearest(
+    form: MinNorm, gap: float, monitor: Monitor, start: Answer | None, turn: int = 0
+) -> Answer | None:
     """Return an approximate answer for the point of U nearest to 0, or None if no solver succeeds.
 
-    The relative gap is `gap` if the solver reaches it within its limits.
+    The relative gap is `gap` if the solver reaches it within its limits. `turn` counts the solvers that
+    take the form, as scalar roots end far from the gap where a set is long in few directions.
     """
-    solver = next((s for s in _SOLVERS if s.refuse(form) is None), None)
-    if solver is None or not form.blocks:
+    solvers = [s for s in _SOLVERS if s.refuse(form) is None]
+    if not solvers or not form.blocks:
         return None
+    solver = solvers[min(turn, len(solvers) - 1)]
     sub_monitor = monitor.child(gap, _INNER, zero_tol=1e-12)
     try:
         answer = solver.solve(form, sub_monitor, start)
