@@ -53,6 +53,15 @@ def test_support_of_an_intersection_is_below_that_of_its_operands() -> None:
     assert both.error <= 1e-7
 
 
+def test_support_of_a_sum_takes_a_program_of_the_intersection_alone() -> None:
+    d = np.array([1.0, -1.0, 0.5, 0.2])
+    both = ucm.Ellipsoid(pos.mean, pos.cov, 2.0) & ucm.Hull(pos)
+    parts = [ucm.support(both, SMALL, LABELS, d), ucm.support(ucm.Hull(neg), SMALL, LABELS, -d)]
+    total = ucm.support(both - ucm.Hull(neg), SMALL, LABELS, d)
+    assert total.value == pytest.approx(sum(part.value for part in parts), rel=1e-12)
+    assert total.error == pytest.approx(parts[0].error, rel=1e-6, abs=1e-14) and parts[1].error == 0.0
+
+
 @pytest.mark.parametrize(
     ("U", "d", "error", "words"),
     [
@@ -69,6 +78,17 @@ def test_support_refuses_invalid_directions(U: Any, d: Any, error: type[Exceptio
 
 
 # --- parts ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("loss", [ucm.Hinge(), ucm.Hinge(2.0), ucm.LeastSquares()], ids=repr)
+def test_weights_of_two_losses_bound_the_optimum_beside_any_normal(loss: Any) -> None:
+    """The weights are split between the losses by themselves, wherever the margins are."""
+    plan = ucm.compile(ucm.Logistic() + loss + 0.1 * ucm.L2(), SMALL, LABELS)
+    solution = plan.solve()
+    for factor in (0.0, 1.0, -3.0):
+        w = factor * known(solution.w)
+        proof = plan.certify(w=w, b=0.0, weights=solution.weights)
+        assert proof.dual == pytest.approx(solution.certificate.dual, rel=1e-6)
+
+
 def test_parts_are_the_points_of_the_summands() -> None:
     solution = ucm.solve(ucm.models.nu_svm(0.3), X, Y)
     plus, minus = known(solution.summand_points)

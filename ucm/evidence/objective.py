@@ -371,6 +371,12 @@ def _bracket(losses: Sequence[_Counted], margin: Vec, slopes: Vec) -> tuple[Vec,
             step = size * 1e-14 * 16.0**k
             low = np.where(out_low, margin - step, low)
             high = np.where(out_high, margin + step, high)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if not ((low < middle) & (middle < high)).any():
+                break
+            up = above(middle)
+            low, high = np.where(up, middle, low), np.where(up, high, middle)
     return low, high
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ucm.data.bound_data import Data, bind
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import options_of
 from ucm.data.weights import ClassWeight
 from ucm.errors import DataError, EmptySetError, SolverError, brief, unknown_option
@@ -20,6 +20,7 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import Scope
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.sets.combination import Combination, is_number, times
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
 _ACCURACY = 1e-10  # of Clarabel, first; then its own
@@ -43,8 +44,9 @@ class SupportValue(NamedTuple):
 class SupportFunction:
     """The support function of a declared set over bound samples.
 
-    A set without a maximiser in closed form, such as an intersection, is solved by one conic program,
-    built once. Its multipliers split the direction among the operands, which proves the bound.
+    The support of a sum is the sum of the supports. A set without a maximiser in closed form, such as an
+    intersection, is solved by one conic program, built once. Its multipliers split the direction among the
+    operands, which proves the bound.
     """
 
     def __init__(self, U: UncertaintySet, data: Data) -> None:
@@ -55,7 +57,21 @@ class SupportFunction:
         height, x = self.U.support(self.data, d, {})
         if x is not None:
             return SupportValue(height, x if np.isfinite(height) else None, 0.0)
-        return self._solved(d)
+        return self._of_sum(d) if isinstance(self.U, Combination) else self._solved(d)
+
+    @functools.cached_property
+    def _summands(self) -> list[tuple[Matrix, SupportFunction]]:
+        """The summands of a sum of sets, as pairs of factor (number or matrix) and support function."""
+        terms = self.U.terms() if isinstance(self.U, Combination) else ()
+        return [(L, SupportFunction(V, self.data)) for V, L in terms]
+
+    def _of_sum(self, d: Vec) -> SupportValue:
+        values = [heights(times(L if is_number(L) else L.T, d)) for L, heights in self._summands]
+        points = [times(L, v.point) for (L, _), v in zip(self._summands, values) if v.point is not None]
+        height = sum(v.value for v in values)
+        if len(points) < len(values):
+            return SupportValue(height, None, 0.0)
+        return SupportValue(height, np.sum(points, axis=0), sum(v.error for v in values))
 
     @functools.cached_property
     def _program(self) -> tuple[MinNorm, Blocks, cp.Parameter, cp.Problem]:
