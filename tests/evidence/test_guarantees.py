@@ -312,6 +312,7 @@ def test_where_nothing_is_promised() -> None:
         (ucm.Point(pos.mean) - neg.mean, "No promise"),
         (np.eye(2, 3) @ ucm.models.nu_svm(0.9), "another space"),
         ((np.eye(3) @ ucm.Hull(pos)) - neg.mean, "No promise"),
+        (Ellipsoid(pos.mean, pos.cov + pos.cov, 0.1) - neg.mean, "No promise"),
     ):
         with np.errstate(all="ignore"):
             found = ucm.compile(model, X, Y).guarantees()

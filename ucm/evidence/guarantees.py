@@ -327,7 +327,7 @@ def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] |
         case Ellipsoid() if U.center == S.mean:
             terms = U.shape.terms if isinstance(U.shape, MatrixSum) else ((1.0, U.shape),)
             ridges = [term for term in terms if term != (1.0, S.cov)]
-            match ridges if len(ridges) < len(terms) else None:
+            match ridges if len(ridges) == len(terms) - 1 else None:
                 case []:
                     return U, 0.0
                 case [(c, ConstantMatrix(entries=A))]:
@@ -380,8 +380,9 @@ def _deviations(mean: float, sd: float, shift: float) -> float:
     """Return the root k of `mean - shift sqrt(1 + k^2) = k sd`; -inf if 0 < shift and mean <= shift."""
     if mean <= shift:
         return mean / sd if shift == 0.0 < sd else -math.inf
-    divisor = mean * sd + shift * math.sqrt(mean**2 + sd**2 - shift**2)
-    return (mean**2 - shift**2) / divisor if divisor > 0.0 else math.inf
+    s, d = shift / mean, sd / mean
+    divisor = d + s * math.hypot(d, math.sqrt((1.0 - s) * (1.0 + s)))
+    return (1.0 - s) * (1.0 + s) / divisor if divisor > 0.0 else math.inf
 
 
 def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
