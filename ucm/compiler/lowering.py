@@ -156,7 +156,7 @@ class ExternalAnswer:
         if hidden:
             self.refuse(f"a kernel hides the features; give coefficients{others}", "w", "x")
         else:
-            self.refuse(f"there is no kernel; give w{others}", "coefficients")
+            self.refuse(f"no kernel hides the features; give w{others}", "coefficients")
 
 
 class Lowering(ABC, Generic[Form]):

@@ -111,9 +111,9 @@ class _RobustLowering(Lowering[Form]):
     def describe(self) -> dict[str, str]:
         form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
-        rows = data.space.gram is not None
+        how = "features spanning it" if data.space.gram is None else "rows of its Gram matrix as needed"
         facts = {
-            "data": self.describe_data(*(["rows of its Gram matrix as needed"] if rows else [])),
+            "data": self.describe_data(how),
             "form": f"min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; q in {sizes or 'none'}",
         }
         if count := len(form.couplings):
@@ -309,7 +309,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         else:
             zero = self._zero_in_set(proof)
             floor = proof.certificate.dual if zero else None
-            # neither infeasible, interrupted nor out of iterations
+            # by emptiness, an interruption or the limits: no other form ends better
             ended = proof.answer.status in ("infeasible", "interrupted") or not monitor.may_continue
             if monitor.timed_out and (self.by_rows or self.form.n > _SPANNED):
                 return None
@@ -356,10 +356,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
                     "the solver ended with the status 'infeasible', and the centre of U lies in U: expected "
                     "a point of it, got none; take another solver"
                 )
-            nothing, zero = (
-                Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none"),
-                np.zeros(self.form.n),
-            )
+            nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
+            zero = np.zeros(self.form.n)
             return Proof(answer, nothing, -np.inf, zero, None, zero)
         form, splits, size = self.form, self.form.splits(answer), self.form.size(answer.q)
         prove = functools.partial(
