@@ -15,7 +15,9 @@ from ucm import neg, pos
 from ucm.compiler.compile import plan_of
 from ucm.data.first_pass import first_pass
 from ucm.evidence.objective import losses_proven
+from ucm.extend import PointwiseLoss
 from ucm.forms.out_of_core import LossProof, RowLosses
+from ucm.language.losses import ShiftedHinge
 from ucm.solvers import DCA, OutOfCoreActiveSet, ProxALM
 from ucm.solvers.out_of_core.newton import row_sums
 from ucm.solvers.out_of_core.newton_rows import SmoothLosses
@@ -76,6 +78,43 @@ def test_a_critical_point_over_rows_is_one_in_memory() -> None:
         )
         assert given.kind == "local" and given.relative_gap <= 1e-6
         assert rows.stats.reads <= 25
+
+
+def test_an_objective_that_rises_between_passes_is_not_returned() -> None:
+    rng = np.random.default_rng(18)
+    y = np.where(rng.random(10_000) < 0.5, 1.0, -1.0)
+    X = rng.standard_t(1.5, size=(10_000, 6))
+    X[:, 0] += 0.8 * y
+    X[:, 1] += 0.5 * y
+    X[rng.random(10_000) < 0.1] *= -4.0
+    values: list[float] = []
+    plan = ucm.compile(STRAIGHT["ramp"], blocks(X, y, 2000))
+    solution = plan.solve(callback=lambda record: values.append(record["objective"]))
+    margins = y * (X @ solution.w + solution.b)
+    assert solution.status == "local" and solution.certificate.relative_gap <= 1e-6
+    value = np.clip(1.0 - margins, 0.0, 2.0).sum() + solution.w @ solution.w
+    assert solution.objective == pytest.approx(value)
+    assert np.diff(values).max() <= 1e-9 * solution.objective
+
+
+class Dip(PointwiseLoss):
+    """sum 2 max(0, 1 - t) - max(0, 2 - t), whose subtracted hinge begins first."""
+
+    def each(self, margin: Any) -> Any:
+        return 2.0 * np.maximum(0.0, 1.0 - margin) - np.maximum(0.0, 2.0 - margin)
+
+    def split(self) -> Any:
+        return (2.0 * ucm.Hinge(),), (ShiftedHinge(start=2.0),)
+
+    def formula(self, notation: Any) -> str:
+        return "sum 2 max(0, 1 - t) - max(0, 2 - t)"
+
+
+def test_a_subtracted_hinge_that_begins_first_is_for_memory() -> None:
+    X, y = samples(60)
+    with pytest.raises(ucm.DataError, match="gather"):
+        ucm.solve(Dip() + ucm.L2(), blocks(X, y))
+    assert ucm.solve(Dip() + ucm.L2(), X, y).status in ("local", "stationary")
 
 
 def test_a_descent_ends_between_rounds() -> None:

@@ -285,10 +285,12 @@ class RowLosses(OutOfCoreForm):
 
     @property
     def kinked(self) -> bool:
-        """True if the losses are one hinge `c max(0, u)`, or the difference of two."""
+        """True if the losses are one hinge `c max(0, u)`, or minus another one that begins further below."""
         added, tails = self.split.G.losses, self.split.losses
         straight = all(loss.slope() is not None for loss in (*added, *tails))
-        return straight and all(len({loss.offset for loss in losses}) <= 1 for losses in (added, tails))
+        starts, ends = ({loss.offset for loss in losses} for losses in (added, tails))
+        single = max(len(starts), len(ends)) <= 1
+        return straight and single and max(ends, default=-np.inf) <= max(starts, default=-np.inf)
 
     def kinks(self) -> list[tuple[float, Vec]]:
         """Return kinks and steepest slopes by class of the added and of the subtracted losses.

@@ -24,7 +24,6 @@ from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Solver
 from ucm.native.functions import blas_threads
 
-_LIMIT = 30  # passes
 _PART = 0.3  # of the tolerance: the first gap of the problem over the active set
 _LEAST = 1e-13  # smallest relative gap asked of the problem over the active set
 _ACTIVE = np.int8(3)  # the state of an active row; 0, 1 and 2: the zone of a held row
@@ -200,6 +199,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     reach : by class the distance from a threshold up to which rows join
     exact : the relative gap required of the problem over the active set
     solved : True if the current point may be the answer
+    limit : the largest number of passes
     """
 
     caps: Vec
@@ -209,6 +209,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     theta: Vec
     reach: Vec
     solved = True
+    limit = 30
 
     def __init__(self, form: Form, monitor: Monitor, inner: Solver, budget: int) -> None:
         self.form, self.monitor, self.inner, self.budget = form, monitor, inner, budget
@@ -240,7 +241,7 @@ class ActiveSetRun(ABC, Generic[Form]):
         self.begin()
         self.clear()
         monitor, answer, gap = self.monitor, Answer(), np.inf
-        limit = monitor.limit(_LIMIT)
+        limit = monitor.limit(self.limit)
         for k in range(limit + 1):
             new, sums = self.screen()
             answer, objective, gap = self.verified(sums)

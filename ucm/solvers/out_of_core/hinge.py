@@ -3,10 +3,13 @@
 The losses are linear between their kinks: all held rows of a class and a zone together cost as much as one
 sample at their mean, with their weight. The active set, the rows near the kinks, is solved in memory beside
 these samples, a ramp loss by DCA (Ong and Le Thi 2013, Algorithm 1). A pass over all rows gives the value of
-(w, b) and the slopes that bound it, or that bound the next convex problem of DCA.
+(w, b) and the slopes that bound it, or that bound the next convex problem of DCA. Where the objective of a
+ramp loss rises, as held rows have left their zones, the next problem begins at the plane before.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +24,8 @@ from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums
 
 _COARSE = 1e-4  # relative gap over the sample
+_DESCENT = 200  # passes where a term is subtracted
+_RISE = 1e-12  # relative increase of the objective that counts as rounding
 
 
 class HingeRun(ActiveSetRun[RowLosses]):
@@ -31,14 +36,17 @@ class HingeRun(ActiveSetRun[RowLosses]):
     b : the current bias
     less : by class the slope of the subtracted loss, of rows in zone 2
     slopes : (2, 3) of the held rows, by class and zone; None before the first problem
+    least : of a problem that is not convex, the plane with the least objective, without its slopes
     """
 
     slopes: NDArray[np.float64] | None = None
+    least: LossProof | None = None
 
     def __init__(self, form: RowLosses, monitor: Monitor, inner: Solver, budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
         (self.kink, self.caps), (end, self.less) = form.kinks()
         self.depth = self.kink - end
+        self.limit = self.limit if form.convex else _DESCENT
 
     @staticmethod
     def refuse(inner: Solver, form: RowLosses) -> str | None:
@@ -81,7 +89,17 @@ class HingeRun(ActiveSetRun[RowLosses]):
             proof = LossProof(
                 self.w, self.b, loss, totals, kink * totals, points, rows, constant, sums.nearest
             )
+        proof = proof if form.convex else self._fallen(proof)
         return Answer(w=self.w, b=self.b, rows=proof), form.value(proof), form.gap(proof)
+
+    def _fallen(self, proof: LossProof) -> LossProof:
+        """Return a proof unless its objective has risen; else go back to the plane of the least objective."""
+        value, least = self.form.value(proof), self.least
+        if least is not None and value > (before := self.form.value(least)) + _RISE * abs(before):
+            self.w, self.b = least.w, least.b
+            return least
+        self.least = replace(proof, slopes=None, gains=None, points=None, rows=None, constant=0.0)
+        return proof
 
     def solve(self, sums: PassSums) -> Answer | None:
         """Solve over the active set and the means of held rows; set the plane and all slopes."""
