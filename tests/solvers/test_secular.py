@@ -122,6 +122,9 @@ def test_a_whole_path_for_one_covariance() -> None:
 
 def test_stops_refusals_and_bad_options() -> None:
     X, y = samples(200, 60)
+    wide = samples(400, 200)
+    plan = ucm.compile(MPM(0.3), *wide, solver="secular")  # asked for by name, beyond the features of "auto"
+    assert ucm.compile(MPM(0.3), *wide).solver.name == "ssnal-cg" and plan.solve().status == "optimal"
     with pytest.raises(ucm.SolverError, match="order 60, above 50"):
         ucm.compile(MPM(0.3), X, y, solver=TrustRegionSecular(max_order=50))
     with pytest.raises(ucm.SolverError, match="is no Euclidean ball"):

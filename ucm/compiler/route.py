@@ -23,6 +23,7 @@ from ucm.solvers.objective.sessions import WithFallback
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
 _PRODUCTS = 20.0  # passes that conjugate gradients take for one system, about
 _CUBES = 10_000  # largest order cubed of a Newton system, for each entry of the data
+_FEW_FEATURES = 150  # largest order of matrices whose forming costs less than conjugate gradients
 _SPLITTING = 10_000  # largest form, in entries, for 100,000 iterations of a splitting method
 
 
@@ -61,11 +62,14 @@ def _systems_pay(form: MinNorm) -> bool:
     return bool(form.couplings) or float(order) ** 3 <= _CUBES * _entries(form)
 
 
-def _without_hulls(form: MinNorm | UnitNorm) -> bool:
-    """True if the blocks are uncoupled and none is a hull; always True for a `UnitNorm`."""
-    if isinstance(form, UnitNorm):
-        return True
+def _without_hulls(form: MinNorm) -> bool:
+    """True if the blocks are uncoupled and none is a hull."""
     return not form.couplings and not any(b.groups is not None for b in form.blocks)
+
+
+def _by_scalar_roots(form: MinNorm | UnitNorm) -> bool:
+    """True for balls in few features, where forming the matrices costs less than conjugate gradients."""
+    return isinstance(form, UnitNorm) or (_without_hulls(form) and form.n <= _FEW_FEATURES)
 
 
 def _by_products(form: MinNorm) -> bool:
@@ -150,7 +154,7 @@ ROUTES = (
     Route(
         solvers.TrustRegionSecular(),
         "Euclidean balls in few features: scalar roots",
-        _without_hulls,
+        _by_scalar_roots,
         fallback="ssnal",
     ),
     Route(

@@ -26,6 +26,7 @@ from ucm.forms.monitor import ZERO, Monitor
 from ucm.forms.solver import Solver
 from ucm.language.robust import RobustMargin
 from ucm.solvers import APG, SSNAL, ActiveSet, Conic, TrustRegionSecular
+from ucm.solvers.coordinates import columns
 
 _SOLVERS: tuple[Solver, ...] = (
     TrustRegionSecular(), ActiveSet(), SSNAL(), SSNAL(iterative=True), APG(), Conic("clarabel"),
@@ -158,7 +159,8 @@ def _nearest(
     The relative gap is `gap` if the solver reaches it within its limits. `turn` counts the solvers that
     take the form, as scalar roots end far from the gap where a set is long in few directions.
     """
-    solvers = [s for s in _SOLVERS if s.refuse(form) is None]
+    wide = form.n > columns(form)  # where forming matrices costs more than products
+    solvers = [s for s in _SOLVERS[wide:] if s.refuse(form) is None]
     if not solvers or not form.blocks:
         return None
     solver = solvers[min(turn, len(solvers) - 1)]

@@ -54,7 +54,7 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
         Largest number of features of a nearest point, the order of the S_k.
     """
 
-    max_order: int = 150
+    max_order: int = 1500
     name: ClassVar[str] = "secular"
 
     def __post_init__(self) -> None:
