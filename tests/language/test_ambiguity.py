@@ -282,6 +282,12 @@ def test_two_hulls_of_densities_take_the_fast_route() -> None:
 
 
 # --- bad input -----------------------------------------------------------------------------------
+def test_the_parts_of_a_spectral_risk_are_any_iterable() -> None:
+    assert SpectralRisk(pos, (b for b in (0.1, 1.0)), {0.25: 1, 0.75: 2}) == SpectralRisk(
+        pos, np.array([0.1, 1.0]), [0.25, 0.75]
+    )
+
+
 BAD = {
     "CVaR(pos, 0)": r"CVaR: beta must lie in \(0, 1\], got 0",
     "CVaR(pos, Param('b', 1.5))": r"beta must lie in \(0, 1\], got Param\('b', 1.5\)",
@@ -295,6 +301,7 @@ BAD = {
     "SpectralRisk(pos, (0.5, 1), (0.5, 0.4))": "add up to 1, got 0.9",
     "SpectralRisk(pos, (0.5, 1), (1.5, -0.5))": r"each weight must lie in \[0, 1\], got -0.5",
     "SpectralRisk(pos, 0.5, 1)": "betas are numbers or Params",
+    "SpectralRisk(pos, np.array(0.5), [1])": "betas are numbers or Params",
     "Wasserstein(pos, -1)": r"eps must lie in \[0, inf\), got -1",
     "Wasserstein(pos, 1, order=2)": "order is 1 or inf, got 2",
     "Wasserstein(pos, 1, norm=0.5)": "p must be a number of at least 1",

@@ -114,6 +114,50 @@ def test_a_declaration_keeps_its_own_copy_of_an_array() -> None:
     assert v.flags.writeable and M.flags.writeable and S.data.flags.writeable
 
 
+class Readings(Node):
+    """Fields whose annotations admit what can change."""
+
+    of_array: np.ndarray
+    of_object: object = None
+    of_tuple: tuple = ()
+    count: int = 0
+
+    def formula(self, notation: Any) -> str:
+        return "readings"
+
+
+def test_fields_of_arrays_and_objects_are_immutable() -> None:
+    v = np.array([1, 2])
+    node = Readings(v, [3, 4], (v, [5]), 2**60 + 1)
+    assert hash(node) == hash(Readings(v + 0.0, [3, 4], (v, [5]), 2**60 + 1))
+    v[0] = 9
+    fields = f"[1.0, 2.0], of_object=[3.0, 4.0], of_tuple=([1.0, 2.0], [5.0]), count={2**60 + 1}"
+    assert repr(node) == f"Readings({fields})"
+    with pytest.raises(ValueError, match="read-only"):
+        node.of_array[0] = 9.0
+    for wrong in (np.array([np.nan]), np.array([1j])):
+        with pytest.raises(CompositionError, match="Readings: of_array"):
+            Readings(wrong)
+    with pytest.raises(CompositionError, match="Readings: of_object"):
+        Readings(v, {})
+
+
+class Unknown(Node):
+    """An annotation that only a type checker can read."""
+
+    size: float
+    other: Absent | None = None  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
+
+    def formula(self, notation: Any) -> str:
+        return "unknown"
+
+
+def test_a_name_that_only_a_type_checker_knows_admits_all() -> None:
+    assert type(Unknown(1).size) is float and Unknown(1, "a").other == "a"  # type: ignore[call-arg]
+    with pytest.raises(CompositionError, match="Unknown: size: expected a plain number"):
+        Unknown("a")  # type: ignore[arg-type]
+
+
 @each
 def test_journeys_end_at_an_equal_node(node: Any) -> None:
     assert copy.copy(node) is node and copy.deepcopy(node) is node

@@ -209,6 +209,19 @@ def test_shares_of_a_quadratic_form() -> None:
         assert same.objective == pytest.approx(ucm.solve(Hinge() + L2(), X, y).objective, rel=1e-6)
 
 
+@pytest.mark.parametrize("penalty", [ucm.MCP(1.0, 1e9), ucm.ExpL0(1e-8)])
+def test_a_slope_that_changes_far_from_0_is_not_constant(penalty: ucm.extend.Penalty) -> None:
+    (subtracted,) = penalty.split()[1]
+    assert not subtracted.affine(np.array([1e8]), 1e-9)
+    (far,) = ucm.MCP(1.0, 3.0).split()[1]
+    assert far.affine(np.array([1e8]), 1e-9)
+
+
+def test_the_conjugate_of_a_huge_vector_is_infinite() -> None:
+    with np.errstate(over="ignore"):
+        assert CombinedPenalty((L2(),)).conjugate(np.full(3, 1e200)) == np.inf
+
+
 REFUSED = {
     "ucm.Norm(0.5)": "1 <= p <= inf",
     "ucm.Norm(Param('p', 2))": "p: expected a plain number",
@@ -218,13 +231,14 @@ REFUSED = {
     "ucm.L1('b')": "one number for each feature",
     "ucm.GroupLasso(2)": "a whole number for each feature",
     "ucm.GroupLasso([0.5, 1])": "a whole number for each feature",
+    "ucm.GroupLasso(None)": "a whole number for each feature",
     "ucm.GroupLasso([0, 1], weights=[1.0])": "each of the 2 groups",
     "ucm.GroupLasso([0, 1], weights=[1.0, -1.0])": "must not be negative",
     "ucm.GroupMCP([0, 1], lam=0)": "lam must be above 0",
     "ucm.GroupMCP([[0, 1]])": "a whole number for each feature",
-    "ucm.Quadratic([1, 2])": "square matrix",
+    "ucm.Quadratic([1, 2])": "Quadratic: expected a covariance or a square matrix",
     "ucm.Quadratic([[1, 2], [0, 1]])": "symmetric",
-    "ucm.Quadratic([[1, 2], [2, 1]])": "positive semidefinite, got the eigenvalue -1",
+    "ucm.Quadratic([[1, 2], [2, 1]])": "Quadratic: .* positive semidefinite, got the eigenvalue -1",
     "ucm.NonNegative('b')": "never of the bias",
     "ucm.solve(ucm.Hinge() + ucm.L1(weights=[1, 2]), X, y)": "2 features, got samples of 4",
     "ucm.solve(ucm.Hinge() + 2 * ucm.GroupLasso([0, 1]) / 3, X, y)": "2 features, got samples of 4",

@@ -13,7 +13,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from numbers import Real
-from types import FunctionType, UnionType
+from types import FunctionType, NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -436,14 +436,24 @@ class RotationInvariant(Node):
 @functools.cache
 def _rules(cls: type[Node]) -> list[tuple[str, Any, Callable[[object, str], object], Any]]:
     """Return for each field its name, converter, the function to the stored form of a value, and check."""
-    try:
-        hints = get_type_hints(cls)
-    except NameError:  # names that only a type checker knows
-        hints = {}
+    hints = _hints(cls)
     return [
         (f.name, f.metadata.get("converter"), _stored_as(hints.get(f.name, Any)), f.metadata.get("check"))
         for f in _in_order(cls)
     ]
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    """Return the annotations of a class, with `Any` for names that only a type checker knows."""
+    unknown: dict[str, Any] = {}
+    for _ in range(_DEEPEST):
+        try:
+            return get_type_hints(cls, localns={**vars(cls), **unknown} if unknown else None)
+        except NameError as error:
+            unknown[error.name or ""] = Any
+        except (AttributeError, TypeError):  # of a part of such a name
+            break
+    return {}
 
 
 @functools.cache
@@ -459,10 +469,11 @@ def _stored_as(hint: Any) -> Callable[[object, str], object]:
     classes = tuple(
         k for k in origins if isinstance(k, type) and k is not Any and not (k is tuple and tuples)
     )
+    kept = tuple(k for k in classes if issubclass(k, Node | str | bool | NoneType | FunctionType))
     anything, numeric = not origins <= {*classes, tuple}, float in kinds or int in kinds
 
     def stored(x: object, where: str) -> object:
-        if isinstance(x, classes):
+        if isinstance(x, kept):
             return x
         if isinstance(x, tuple):
             for words in tuples:
@@ -474,7 +485,7 @@ def _stored_as(hint: Any) -> Callable[[object, str], object]:
             if float in kinds:
                 return number
             if number.is_integer():
-                return int(number)
+                return int(x) if isinstance(x, int) else int(number)
         frozen = _frozen(x, where)
         if anything or isinstance(frozen, classes) or frozen in literals:
             return frozen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any, Protocol
 
 from scipy import sparse
@@ -65,12 +66,12 @@ class Notation:
 
     def product(self, left: str, right: float | HasFormula) -> str:
         """Return the product of a symbol and a scalar, with a dot before a number."""
-        return left + (self.times if isinstance(right, int | float) else " ") + self.scalar(right)
+        return left + (self.times if isinstance(right, Real) else " ") + self.scalar(right)
 
     def scalar(self, x: float | HasFormula | None) -> str:
         """Return the formula of a scalar: a number in six digits, a `Param` as its symbol."""
         match x:
-            case int() | float():
+            case int() | float() | Real():
                 return self.word("inf") if x == math.inf else f"{x:.6g}"
         return "" if x is None else x.formula(self)
 

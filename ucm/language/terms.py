@@ -479,12 +479,13 @@ class SubtractedPart(Node):
         return value(self.factor) * unit * self.penalty.spread(self._steepest() - self.penalty.slope(s))
 
     def affine(self, w: Vec, tol: float) -> bool:
-        """Return True if the function is known to be affine near w, with each `|w_j|` varied by up to tol.
+        """Return True if the function is known to be affine near w: in `|w_j|` within `tol max(1, |w_j|)`.
 
         As r is concave, its slope is constant between two points of equal slope.
         """
         s, slope = np.abs(w), self.penalty.slope
-        return self.coordinatewise and bool(np.all(slope(np.maximum(s - tol, 0.0)) == slope(s + tol)))
+        reach = tol * np.maximum(1.0, s)  # far above rounding, where equal slopes say nothing
+        return self.coordinatewise and bool(np.all(slope(np.maximum(s - reach, 0.0)) == slope(s + reach)))
 
     def formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.penalty.excess_formula(notation), notation)

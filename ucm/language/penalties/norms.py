@@ -32,13 +32,12 @@ def weights_of(each: str) -> Any:
     )
 
 
-def groups_of_features(**options: Any) -> Any:
-    """Return a dataclass field for the group of each feature; with the default None it may be left out."""
+def groups_of_features() -> Any:
+    """Return a dataclass field for the group of each feature."""
     return restricted(
-        lambda x: x is None or (np.ndim(x) == 1 and np.size(x) > 0 and not np.any(x % 1.0)),
+        lambda x: np.ndim(x) == 1 and np.size(x) > 0 and not np.any(x % 1.0),
         "groups has a whole number for each feature",
         "write for example [0, 0, 1] for two groups of three features",
-        **options,
     )
 
 

@@ -180,7 +180,7 @@ class CombinedPenalty:
         c, z = self.norms[1], self._shrunk(z)
         if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
             w = self._h.prox(z / (2.0 * c), 0.5 / c)
-            return float(z @ w) - c * float(w @ w) - self._h.value(w)
+            return float((z - c * w) @ w) - self._h.value(w)
         return self._h.conjugate(z)
 
     def gauge(self, z: Vec) -> float:

@@ -12,9 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
-
-import numpy as np
+from collections.abc import Iterable
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
@@ -139,7 +137,7 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
     return Hull(samples, weights=NormBall(2.0 * d, 1.0, around="uniform"))
 
 
-def SpectralRisk(samples: SampleNode, betas: Sequence[Scalar], weights: Sequence[Scalar]) -> UncertaintySet:
+def SpectralRisk(samples: SampleNode, betas: Iterable[Scalar], weights: Iterable[Scalar]) -> UncertaintySet:
     """The spectral-risk set: the Minkowski sum `sum_k lambda_k CVaR(S, beta_k)`, lambda on the simplex.
 
     Its support function is `sum_k lambda_k CVaR_(beta_k)`, the mean of the losses in order, weighted by a
@@ -173,12 +171,7 @@ def SpectralRisk(samples: SampleNode, betas: Sequence[Scalar], weights: Sequence
     True
     """
     samples = as_samples(samples, "SpectralRisk")
-    for name, values in (("betas", betas), ("weights", weights)):
-        if not isinstance(values, Sequence | np.ndarray) or not len(values):
-            raise CompositionError(
-                f"SpectralRisk: {name} are numbers or Params, one for each part, got {brief(values)}; "
-                "write for example betas=(0.1, 1.0), weights=(0.25, 0.75)"
-            )
+    betas, weights = _sequence("betas", betas), _sequence("weights", weights)
     if len(betas) != len(weights):
         raise CompositionError(
             f"SpectralRisk: expected a weight for each beta, got {len(betas)} betas and "
@@ -288,6 +281,19 @@ def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
     eps = _number("Gelbrich", "eps", eps, 0.0, math.inf, "[0, inf)")
     kappa = _number("Gelbrich", "kappa", kappa, 0.0, math.inf, "[0, inf)")
     return Ellipsoid(samples.mean, samples.cov, kappa) + Ball(0, eps * (1.0 + kappa**2.0) ** 0.5)
+
+
+def _sequence(field: str, values: Iterable[Scalar]) -> list[Scalar]:
+    try:
+        items = list(values)
+    except TypeError:
+        items = []
+    if not items:
+        raise CompositionError(
+            f"SpectralRisk: {field} are numbers or Params, one for each part, got {brief(values)}; "
+            "write for example betas=(0.1, 1.0), weights=(0.25, 0.75)"
+        )
+    return items
 
 
 def _number(name: str, field: str, x: object, low: float, high: float, interval: str) -> Scalar:

@@ -317,9 +317,13 @@ def as_matrix(
         case MatrixNode():
             return x
         case _ if not isinstance(x, Node) and axes(x, where) == 2:
-            return ConstantMatrix(x)
+            try:
+                return ConstantMatrix(x)
+            except CompositionError as error:
+                raise CompositionError(f"{where}: {error}") from None
     raise CompositionError(
-        f"{where}: expected a covariance or a square matrix, got {brief(x)}; use for example pos.cov"
+        f"{where}: expected a covariance or a square matrix, got {brief(x)}; use for example pos.cov or "
+        "A.T @ A"
     )
 
 
