@@ -37,7 +37,7 @@ from ucm.language.domains import (
     separable_constraint,
 )
 from ucm.language.domains.divergence_ball import Entropy
-from ucm.language.losses import Exponential, Hinge, SquaredHinge
+from ucm.language.losses import Exponential, Hinge, Logistic, SquaredHinge
 from ucm.language.node import LATEX, Notation
 from ucm.language.objective import ScaledLoss
 from ucm.language.parameter import Param
@@ -90,6 +90,21 @@ def test_the_entropy_projection_against_nested_roots(classes: np.ndarray | None)
         q = D.project(v)
         np.testing.assert_allclose(q, point.q, rtol=1e-8, atol=1e-12)
         assert D.violation(q) == 0.0
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [KLBall(0.9), KLBall(1.0 - 1e-6), LossBall(Exponential(), -0.9), LossBall(3 * Logistic(), -1.9)],
+    ids=repr,
+)
+def test_the_nearest_weights_to_a_constant(domain: Domain) -> None:
+    c = np.random.default_rng(40).uniform(0.1, 3.0, 40)
+    D: Any = domain.bind(SampleWeights(40, weights=c))
+    near = D.project(1e-6 * np.arange(40.0) / 40.0)
+    for constant in (0.0, 1.0, -1e8):
+        q = D.project(np.full(40, constant))
+        assert D.violation(q) == 0.0
+        np.testing.assert_allclose(q, near, atol=1e-5)
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)

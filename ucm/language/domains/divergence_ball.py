@@ -84,6 +84,14 @@ class Entropy(ConjugateFunction):
         s = self.dim * q if self.weights is None else self.dim * q / self.weights
         return float(xlogy(q, s).sum())
 
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        q, w, _ = super().prox(u, lam)
+        return q, w, self._normal(q)  # (u - q) / lam cancels for a small lam
+
+    def _normal(self, q: Vec) -> Vec:
+        """Return the gradient h'(q), its entries set to 1 where q is 0."""
+        return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
+
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
         """Return the point by compiled code, except with weights, a huge v, or without convergence."""
         reach = float(np.ptp(v))
@@ -97,9 +105,8 @@ class Entropy(ConjugateFunction):
             if converged:
                 with np.errstate(over="ignore"):  # the slope in directions next to 0
                     w = q / (q + lam) if prox else q / lam / unit
-                normal = np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
                 levels = tuple(unit * x for x in theta[: len(samples.groups)])
-                return KKTPoint(q, w, normal, unit * lam, levels)
+                return KKTPoint(q, w, self._normal(q), unit * lam, levels)
         return super().root(v, samples, radius, least, prox)
 
 

@@ -135,7 +135,9 @@ def solve(
     close = 8.0 * _EPS * h.condition * max(abs(radius), abs(target))
     ends: list[KKTPoint | None] = [None, None]  # the last points with h above and below the radius
 
-    low, high, before, lam = 0.0, np.inf, np.inf, max(float(np.ptp(v)), float(v.max() - max(tops)), 1e-300)
+    least_start = 1e-9 / v.size if prox else 1e-300  # of the size of q, where (u - q) / lam cancels less
+    lam = max(float(np.ptp(v)), float(v.max() - max(tops)), least_start)
+    low, high, before = 0.0, np.inf, np.inf
     with np.errstate(all="ignore"):
         for _ in range(_STEPS):
             point = _mix(equations, v, parts, tops, theta, lam, exponent)
