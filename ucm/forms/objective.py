@@ -346,6 +346,9 @@ class DifferenceOfConvex:
     start: tuple[ProximalPenalty, ...] = ()
     unit: float = 1.0
 
+    def __post_init__(self) -> None:
+        vars(self)["weights"] = self.weights or (None,) * len(self.losses)
+
     @classmethod
     def of(cls, model: Objective, data: Data) -> DifferenceOfConvex:
         """Return the form of a declared objective, by the DC splits of its terms."""
