@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import warnings
 from dataclasses import replace
@@ -72,7 +73,9 @@ def test_weights_are_in_the_order_of_the_rows() -> None:
     assert np.mean((weights > 0) == (np.asarray(memory.weights) > 0)) > 0.98
     again = pickle.loads(pickle.dumps(rows))
     assert np.array_equal(np.asarray(again.weights), np.asarray(weights))
-    unseen = pickle.loads(pickle.dumps(ucm.solve(model, blocks(X, y))))
+    unread = ucm.solve(model, blocks(X, y))
+    assert np.array_equal(copy.copy(unread).weights, weights)  # type: ignore[arg-type]
+    unseen = pickle.loads(pickle.dumps(unread))
     assert unseen.objective == rows.objective
     with pytest.raises(AttributeError, match="left out of the pickle"):
         np.asarray(unseen.weights)

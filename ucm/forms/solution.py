@@ -203,6 +203,11 @@ class Solution:
             vars(self)["weights"] = make()
             return vars(self)["weights"]
 
+    def __copy__(self) -> Solution:
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
     def __getstate__(self) -> dict:
         return {**vars(self), "plan": None, "make_summand_points": None, "make_weights": None}
 
