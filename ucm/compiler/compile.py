@@ -396,7 +396,7 @@ def _in_span(model: RobustMargin, data: Data) -> bool:
     few = sparse.issparse(data.X) and data.m <= _COORDINATES
     if not few or data.m * data.n <= _WIDE or model.norm != 2.0 or model.set.in_features():
         return False
-    return any(isinstance(node, MatrixNode | Intersection) for node in model.walk())
+    return bool(model.nodes_of_type(MatrixNode) or model.nodes_of_type(Intersection))
 
 
 def _by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver) -> bool:

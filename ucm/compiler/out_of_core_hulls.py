@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -227,7 +226,10 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         """Return the point of every summand, in the order of the declaration."""
         place = {"pos": 0, "neg": 1}
         signed = points[0] - points[1]
-        return tuple(points[place[k]] if k in place else signed for k in _kinds(self.model.set))
+        return tuple(
+            points[place[s.kind]] if s.kind in place else signed
+            for s in self.model.set.nodes_of_type(Samples)
+        )
 
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
@@ -310,11 +312,3 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         return self.memory.verify(solution, tol, **options)
-
-
-def _kinds(U: UncertaintySet) -> Iterator[str]:
-    if isinstance(U, Combination):
-        for V, _ in U.terms():
-            yield from _kinds(V)
-    else:
-        yield from (s.kind for s in U.walk() if isinstance(s, Samples))

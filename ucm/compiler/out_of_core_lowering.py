@@ -81,5 +81,5 @@ class OutOfCoreLowering(Lowering[Form]):
 
 def groups_in(model: Node) -> tuple[tuple[str, object], ...]:
     """Return the distinct (kind, label) pairs of the groups that a model names."""
-    parts = (x.part for x in model.walk() if isinstance(x, Samples) and x.label is not None)
+    parts = (x.part for x in model.nodes_of_type(Samples) if x.label is not None)
     return tuple(dict.fromkeys(parts))

@@ -332,9 +332,12 @@ def fallback_names(form: Any, chosen: Solver, requested: str | Solver) -> list[s
 
 def _dca_around(form: DifferenceOfConvex, requested: str | Solver) -> Solver | None:
     """Return DCA with a solver for its convex problems inside; None without such a solver."""
-    dca = requested if isinstance(requested, DCA) else DCA()
-    if requested == "dca" or isinstance(requested, DCA):
-        requested = dca.inner or "auto"
+    dca = DCA()
+    match requested:
+        case DCA():
+            dca, requested = requested, requested.inner or "auto"
+        case "dca":
+            requested = "auto"
     inside = choose(form.G, requested)
     if inside is None or Composite not in inside.takes:
         return None

@@ -424,10 +424,13 @@ def _tuned(
 def _estimators(models: object) -> dict[str, BaseEstimator]:
     """Return {name: estimator} for a dict or a list of models; list entries are named by `_name_of`."""
     pairs: list[tuple[object, object]] = []
-    if isinstance(models, Mapping):
-        pairs = list(models.items())
-    elif isinstance(models, Iterable) and not isinstance(models, str | Node | BaseEstimator):
-        pairs = [(None, model) for model in models]
+    match models:
+        case Mapping():
+            pairs = list(models.items())
+        case str() | Node() | BaseEstimator():
+            pass
+        case Iterable():
+            pairs = [(None, model) for model in models]
     if not pairs:
         raise ParameterError(
             f"compare: expected a list of models or a dict {{name: model}}, got {brief(models)}; write for "
@@ -457,7 +460,7 @@ def _name_of(estimator: object) -> str:
         steps = [step for _, step in getattr(estimator, "steps", ())] or [estimator]
         return " + ".join(type(step).__name__ for step in steps)
     model: Any = estimator.declared_model if estimator.model is None else estimator.model
-    powers = [{"p": node.p} for node in model.walk() if isinstance(node, Hinge)]
+    powers = [{"p": node.p} for node in model.nodes_of_type(Hinge)]
     for name, power in product(named_models.__all__, [{}, *powers]):
         try:
             if getattr(named_models, name)(**model.params(), **power) == model:

@@ -55,7 +55,7 @@ def is_sum_of_ellipsoids(model: object) -> bool:
     return (
         all(isinstance(U, Ellipsoid | Point) and math.isfinite(f) for U, f in leaves)
         and any(isinstance(U, Ellipsoid) for U, _ in leaves)
-        and all(s.kind != "signed" and s.label is None for s in model.set.walk() if isinstance(s, Samples))
+        and all(s.kind != "signed" and s.label is None for s in model.set.nodes_of_type(Samples))
     )
 
 

@@ -153,7 +153,14 @@ class SampleWeights:
 # --- parameter space U' ----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Polyhedron:
-    """The q with `lower <= (q, r) <= upper, least <= A (q, r) <= most` for some auxiliary variables r."""
+    """The q with `lower <= (q, r) <= upper, least <= A (q, r) <= most` for some auxiliary variables r.
+
+    Attributes
+    ----------
+    lower, upper : (columns,) bounds of q and of r
+    A : (rows, columns)
+    least, most : (rows,)
+    """
 
     lower: Vec
     upper: Vec
@@ -412,14 +419,21 @@ class Block:
     `samples` and `weight` recover sample weights and scores: `|weight| q` are weights of the samples with
     these indices, and `A'w` is `weight` times their scores `w'x` (times their labels, with `classes`). For a
     q made of several blocks, as in a union, `parts` recover the weights.
+
+    Attributes
+    ----------
+    map, domain : A and D
+    classes : None, or the labels of the entries of q
+    samples, weight : indices of samples, and the factor of their weights
+    parts : pairs (slice of q, block)
     """
 
     map: LinearMap
     domain: BoundDomain
-    classes: Vec | None = None  # the labels of the entries of q
+    classes: Vec | None = None
     samples: NDArray[np.intp] | None = None
     weight: float = 0.0
-    parts: tuple[tuple[slice, Block], ...] = ()  # pairs (slice of q, block)
+    parts: tuple[tuple[slice, Block], ...] = ()
 
     def weighing(self, c: float) -> Block:
         """Return the block with `weight` multiplied by c, also in `parts`."""
@@ -443,16 +457,28 @@ class Coupling:
     """The equation `offset + sum_j B_j q_{k_j} = 0`, which equates the points of an intersection's operands.
 
     The multiplier, up to sign and scale, is a split of the support function (see `Splits`).
+
+    Attributes
+    ----------
+    path : the path of the intersection
+    terms : the pairs (k_j, B_j)
+    offset : the constant
     """
 
-    path: Path  # of the intersection
-    terms: tuple[tuple[int, LinearMap], ...]  # the pairs (k_j, B_j)
+    path: Path
+    terms: tuple[tuple[int, LinearMap], ...]
     offset: Vec
 
 
 @dataclass(frozen=True)
 class LoweredSet:
-    """A set as an affine image with couplings: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`."""
+    """A set as an affine image with couplings: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`.
+
+    Attributes
+    ----------
+    center, blocks : the constant, and the terms `A_k q_k, q_k in D_k`
+    couplings : equations between the q_k
+    """
 
     center: Vec
     blocks: tuple[Block, ...] = ()

@@ -499,7 +499,7 @@ class Parameters(Scope):
 
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
         size = x if isinstance(x, Size) else Size(x)
-        scalar, nonneg = size.declared, not (signed or isinstance(x, Size))
+        scalar, nonneg = size.declared, not (signed or size is x)
         if not isinstance(scalar, Expression):
             return size.number
         for p in scalar.leaves():

@@ -52,7 +52,12 @@ def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
 # --- Jacobians -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Jacobian:
-    """The symmetric N x N matrix `J = diag(d) + U S U'`, `0 <= J <= I`, with U (N, r) and S (r, r)."""
+    """The symmetric N x N matrix `J = diag(d) + U S U'`, `0 <= J <= I`, with U (N, r) and S (r, r).
+
+    Attributes
+    ----------
+    d, U, S : its parts
+    """
 
     d: Vec
     U: NDArray[np.float64]

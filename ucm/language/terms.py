@@ -76,7 +76,7 @@ class Loss(Term, RotationInvariant):
     @functools.cached_property
     def counted(self) -> Samples | None:
         """The class or group over which the loss is summed, or None for all samples."""
-        return next((node.on for node in self.walk() if isinstance(node, SubsetLoss)), None)
+        return next((node.on for node in self.nodes_of_type(SubsetLoss)), None)
 
     def counts(self, y: Vec | None, subgroup: Subgroup = None) -> NDArray[np.bool_] | None:
         """Return the mask (m,) of the samples over which the loss is summed, or None for all.

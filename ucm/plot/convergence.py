@@ -140,14 +140,15 @@ class ConvergenceDisplay(Display):
         x, ax : as in `from_solution`
         options : further options of `ucm.solve`, as max_iter
         """
-        if isinstance(solvers, str):
-            raise ParameterError(
-                f"ConvergenceDisplay: expected several solvers, got {solvers!r}; write [{solvers!r}]"
-            )
-        by_name = (
-            dict(solvers) if isinstance(solvers, Mapping)
-            else {s if isinstance(s, str) else s.name: s for s in solvers}
-        )  # fmt: skip
+        match solvers:
+            case str():
+                raise ParameterError(
+                    f"ConvergenceDisplay: expected several solvers, got {solvers!r}; write [{solvers!r}]"
+                )
+            case Mapping():
+                by_name = dict(solvers)
+            case _:
+                by_name = {s if isinstance(s, str) else s.name: s for s in solvers}
         solutions = {
             name: solve(model, X, y, solver=solver, tol=tol, **options) for name, solver in by_name.items()
         }

@@ -47,7 +47,7 @@ class Checker:
 
 def groups_in_turn(node: Node, m: int) -> NDArray[np.object_] | None:
     """Return group labels for m samples, two of each declared group in turn, (m,); None without groups."""
-    all_labels = dict.fromkeys(s.label for s in node.walk() if isinstance(s, Samples))
+    all_labels = dict.fromkeys(s.label for s in node.nodes_of_type(Samples))
     labels = [label for label in all_labels if label is not None]
     return np.array(labels, dtype=object)[np.arange(m) // 2 % len(labels)] if labels else None
 

@@ -208,7 +208,7 @@ class Box(Domain, SemiSmooth):
 
     def size(self) -> Size | None:
         upper, times = self.upper, 2 if self._mirrored else 1
-        names = [p.name for p in self.walk() if isinstance(p, Param)]
+        names = [p.name for p in self.nodes_of_type(Param)]
         if len(names) > times * len(set(names)):  # one parameter moves the bounds in two ways
             return None
         if isinstance(upper, VectorSum):  # s r with a size s

@@ -165,6 +165,17 @@ def _two_over(nu: float) -> float:
 class Capped(BoundSimplex):
     """The capped simplex `{floor c_i <= q_i <= cap c_i, sum q = mass}`: the weights of a reduced convex hull.
 
+    Parameters
+    ----------
+    declared : Domain
+        The domain as it was written.
+    samples : SampleWeights
+        The weights c and the classes of the samples.
+    cap, floor : float, optional
+        The largest and the smallest entry of a sample that counts once; a cap of inf for none.
+
+    Notes
+    -----
     The projection solves `sum clip(v - theta, 0, caps) = mass`: of one cap for a class by Newton's method for
     that piecewise linear function (Cominetti, Mascarenhas and Silva 2014, A Newton's method for the
     continuous quadratic knapsack problem), else by sorting its kinks. A floor is taken off q first.

@@ -213,7 +213,7 @@ class Samples(SampleNode, RotationInvariant):
 
 def kinds_of(node: Node) -> set[str]:
     """Return the kinds of samples in a declaration, a subset of "pos", "neg" and "signed"."""
-    return {s.kind for s in node.walk() if isinstance(s, Samples)}
+    return {s.kind for s in node.nodes_of_type(Samples)}
 
 
 pos = Samples("pos")
