@@ -85,7 +85,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
     def regime(self) -> Regime:
         if self.form.convex:
             return Regime(True, "the answer is the global optimum")
-        return Regime(False, "DCA from a convex start, to a critical point")
+        return Regime(False, "DCA from its end over a sample of the rows, to a critical point")
 
     def describe_form(self) -> str:
         return f"{self.model}"
