@@ -22,6 +22,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
+from ucm.forms.steps import SHRINK, growth
 from ucm.solvers import (
     ALM,
     APG,
@@ -29,6 +30,7 @@ from ucm.solvers import (
     Conic,
     LevelSetNewton,
 )  # fmt: skip
+from ucm.solvers.distance import ssnal
 from ucm.solvers.distance.apg import _Run
 
 
@@ -299,6 +301,57 @@ def test_nothing_to_gain_ends_the_steps(seed: int) -> None:
     assert monitor.iterations <= exact.iterations + 30
     if answer.status == "max_iter":
         assert "the gap stayed at" in answer.message
+
+
+def outer_steps(monkeypatch: pytest.MonkeyPatch, tol: float) -> dict[str, list]:
+    """Return the Newton steps, factors of sigma, errors and points of SSNAL, and its answer."""
+    seen: dict[str, list] = {"steps": [], "factors": [], "errors": [], "points": []}
+    minimise, assess, grow = (getattr(ssnal._Iterate, word) for word in ("_minimise", "_assess", "_grow"))
+
+    def minimised(at: Any) -> int:
+        seen["steps"].append(minimise(at))
+        return seen["steps"][-1]
+
+    def assessed(at: Any) -> tuple[float, float]:
+        found = assess(at)
+        seen["errors"].append(found[1])
+        seen["points"].append(at.q)
+        return found
+
+    def grown(at: Any, factor: float) -> None:
+        seen["factors"].append(factor)
+        grow(at, factor)
+
+    for word, function in (("_minimise", minimised), ("_assess", assessed), ("_grow", grown)):
+        monkeypatch.setattr(ssnal._Iterate, word, function)
+    y = np.where(np.arange(30) < 15, 1.0, -1.0)
+    X = np.random.default_rng(0).standard_normal((30, 6)) + y[:, None]
+    form: Any = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).form
+    seen["answer"] = [SSNAL().solve(form, Monitor(tol=tol))]
+    return seen
+
+
+def test_sigma_grows_by_the_newton_steps_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = outer_steps(monkeypatch, 1e-8)
+    expected = [growth(steps, ssnal._AT_ONCE) for steps in seen["steps"]]
+    assert len(expected) > 2 and seen["factors"] == expected[: len(seen["factors"])]
+
+
+def test_sigma_falls_where_newton_steps_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their points are not accepted at once."""
+    monkeypatch.setattr(ssnal, "MOST", 1)
+    seen = outer_steps(monkeypatch, 1e-8)
+    assert seen["steps"][:2] == [1, 1] and seen["factors"][:2] == [SHRINK, SHRINK]
+    assert len(seen["points"]) < len(seen["steps"])
+
+
+def test_the_best_point_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a tolerance below rounding, where errors rise and fall."""
+    seen = outer_steps(monkeypatch, 1e-18)
+    least = len(seen["errors"]) - 1 - int(np.argmin(seen["errors"][::-1]))
+    assert least < len(seen["errors"]) - 1
+    for q, best in zip(seen["answer"][0].q, seen["points"][least], strict=True):
+        np.testing.assert_array_equal(q, best)
 
 
 def test_couplings_that_no_point_meets() -> None:
