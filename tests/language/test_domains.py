@@ -164,6 +164,7 @@ def test_a_size_grows_the_set(domain: Domain) -> None:
         (LossBall(Hinge(2), 0.2), None, "must be at least 0.25"),
         (LossBall(Hinge(), 0.2), Y, "slope at most 1, and the weights need 1.5"),
         (Box(1.0, 0.0), None, "must be at least 1"),
+        (Box(Param("l", 1.0), Param("u", 0.0)), None, "u must be at least 1"),
         (Box(0.3, 0.5), None, "the lower bound must be at most 0.166667"),
         (Box(0.05, 0.1), Y, "the upper bound must be at least 0.25"),
         (Simplex(), np.ones(6), "one class has no entries"),

@@ -163,6 +163,7 @@ def restricted(
         if not holds(number):
             derived = number is not x and x not in x._params.values()
             got = f"{x!r} = {number:.6g}" if derived else source(x)
+            got = got if len(got) <= 200 else brief(x)
             raise CompositionError(f"{where}: {words}, got {got}; {remedy}")
 
     return field(default=default, kw_only=kw_only, metadata={"check": check})

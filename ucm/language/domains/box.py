@@ -189,7 +189,7 @@ class Box(Domain, SemiSmooth):
         low, high = (float(np.broadcast_to(x, dim)[k]) for x in (lower, upper))
         return (
             f"{self!r}: empty, the upper bound {high:.6g} of coordinate {k} is below the lower bound "
-            f"{low:.6g}; it must be at least {low:.6g}"
+            f"{low:.6g}; {subject(self.upper, 'upper bound')} must be at least {low:.6g}"  # type: ignore[arg-type]
         )
 
     @property
