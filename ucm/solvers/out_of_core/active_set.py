@@ -81,22 +81,28 @@ def screened(
     positive, c = y > 0.0, np.abs(y)
     side = (~positive).astype(np.intp)
     d = np.asarray(X @ w).ravel() * np.take(factors, side) - np.take(theta, side)
-    beyond, near = d + depth, np.take(reach, side)
-    zone = (d < 0.0).astype(np.int8) + (beyond < 0.0)
-    join = (np.abs(d) <= near) | (np.abs(beyond) <= near)
+    distances, near = [d] if np.isinf(depth) else [d, d + depth], np.take(reach, side)
+    zone, join = np.zeros(y.size, dtype=np.int8), np.zeros(y.size, dtype=bool)
+    short, nearest = np.zeros((2, 2)), np.inf
+    for k, v in enumerate(distances):
+        zone += v < 0.0
+        join |= np.abs(v) <= near
+        negative = np.minimum(v, 0.0) * c
+        of_positive = float(negative @ positive)
+        short[k] = -of_positive, of_positive - float(negative.sum())
+    if len(distances) == 2:
+        nearest = float(np.abs(distances[1]).min(initial=np.inf))
     state = zone if state is None else state.copy()
-    join = (join | (zone != state)) & (state != _ACTIVE)
-    places = np.flatnonzero(join)
+    places = np.flatnonzero((join | (zone != state)) & (state != _ACTIVE))
     new = NewRows(X[places], y[places], state[places], places)
     state[places] = _ACTIVE
-    by_zone, counts, points = np.zeros((6, y.size)), np.zeros(6), np.zeros((6, X.shape[1]))
-    held = np.flatnonzero(state != _ACTIVE)
-    by_zone[3 * side[held] + state[held], held] = c[held]
-    read = [1, 4] if np.isinf(depth) else slice(None)  # rows of zone 0 count beside those of zone 2 only
-    counts[read], points[read] = by_zone[read].sum(axis=1), (X.T @ by_zone[read].T).T
-    short = [[-float(np.minimum(v, 0.0) @ (c * on)) for on in (positive, ~positive)] for v in (d, beyond)]
-    nearest = float(np.abs(beyond).min(initial=np.inf))
-    sums = PassSums(np.array(short), counts.reshape(2, 3), points.reshape(2, 3, -1), nearest)
+    counts, points = np.zeros((2, 3)), np.zeros((2, 3, X.shape[1]))
+    for k in (0, 1, 2) if len(distances) == 2 else (1,):
+        rows = np.flatnonzero(state == k)
+        by_class = np.zeros((2, rows.size))
+        by_class[side[rows], np.arange(rows.size)] = c[rows]
+        counts[:, k], points[:, k] = by_class.sum(axis=1), (X[rows].T @ by_class.T).T
+    sums = PassSums(short, counts, points, nearest)
     return state, (sums, new)
 
 
