@@ -16,7 +16,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.native.binding import library
-from ucm.solvers import ActiveSet, hulls
+from ucm.solvers import ActiveSet, sample_layout
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
 
 
@@ -102,7 +102,7 @@ def test_small_steps_take_the_same_course(name: str, monkeypatch: pytest.MonkeyP
         done: int = whole(state, count, log, 0.0)
         return done
 
-    monkeypatch.setattr(hulls, "library", type("Library", (), {"solve_hulls": staticmethod(counted)}))
+    monkeypatch.setattr(sample_layout, "library", type("Library", (), {"solve_hulls": staticmethod(counted)}))
     stepwise = ucm.solve(model, X, y)
     assert len(calls) > at_once.stats.systems
     assert stepwise.objective == at_once.objective

@@ -87,12 +87,15 @@ def test_factors_caps_and_classes() -> None:
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
-def test_a_solve_of_many_samples_takes_few_passes(form: Any) -> None:
+def test_levels_and_bands_change_the_cost_not_the_answer(form: Any) -> None:
     X, y = blobs(3, 30_000, 6, 2.0)
     X = np.where(np.abs(X) > (0.0 if form is np.asarray else 1.3), X, 0.0)  # or a fifth stored
-    sol = certified(ucm.models.nu_svm(0.4), form(X), y)
-    assert sol.stats.passes <= 8.0
-    assert sol.stats.systems > 0 and sol.stats.forming > 0.0
+    model = ucm.models.nu_svm(0.4)
+    levels = certified(model, form(X), y)
+    one = certified(model, form(X), y, coarse=10**9)
+    assert levels.objective == pytest.approx(one.objective, rel=2e-6)
+    assert levels.stats.passes <= 8.0 and levels.stats.passes < one.stats.passes
+    assert levels.stats.systems > 0 and levels.stats.forming > 0.0
 
 
 def test_samples_sorted_by_a_feature() -> None:
@@ -116,7 +119,7 @@ def test_more_features_than_samples() -> None:
     np.testing.assert_allclose(ours.x, Q @ small.x, atol=1e-4)
 
 
-def test_stopped_after_one_step() -> None:
+def test_stopped_on_a_coarse_level() -> None:
     X, y = blobs(6, 20_000, 3)
     plan = ucm.compile(ucm.models.nu_svm(0.5), X, y)
     stopping: list[dict[str, Any]] = [{"callback": lambda record: True}, {"max_iter": 1}]
@@ -150,8 +153,9 @@ def test_options_of_the_active_set_are_checked() -> None:
             ucm.compile(model, X, y, solver=ActiveSet())
     with pytest.raises(SolverError, match="order 2, above 1"):
         ucm.compile(U, X, y, solver=ActiveSet(max_order=1))
-    with pytest.raises(ParameterError, match="positive whole number"):
-        ActiveSet(max_order=0)
+    for options in ({"max_order": 0}, {"coarse": 0}):
+        with pytest.raises(ParameterError, match="positive whole number"):
+            ActiveSet(**options)
 
 
 @pytest.mark.parametrize("m", [200, 6_000])

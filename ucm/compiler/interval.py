@@ -27,6 +27,7 @@ from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.solvers import ActiveSet
+from ucm.solvers.distance.active_set import HullChain
 
 _EACH = 0.25  # of eps: the relative gap of a solve
 _SAFE = 0.7  # of eps: the target of a step
@@ -237,24 +238,19 @@ class _MovingCaps:
     def form_at(self, c: float) -> MinNorm:
         return DistanceLowering(self.at(c), self.data).form
 
-    def solved(self, c: float, monitor: Monitor, near: CapSolution | None = None) -> CapSolution | None:
-        """Return the solution at c, from a solution near it; None if 0 lies in U."""
-        form, start = self.form_at(c), None if near is None else Answer(near.q, near.x)
-        answer = ActiveSet().solve(form, monitor.child(monitor.tol, zero_tol=_ZERO), start)
-        x = form.matvec(answer.q)
-        length = float(np.linalg.norm(x))
-        if answer.w is None or length <= _ZERO * self.form.largest:
-            return None
-        off = max(b.domain.violation(q) for b, q in zip(form.blocks, answer.q, strict=True))
-        if not off <= _OUTSIDE:
-            raise SolverError(
-                f"path: weights outside of their domains by {off:.2g} at {self.name}={self.value(c):.6g}; "
-                "please report it"
-            )
-        w = length * answer.w
-        pulls = zip(form.rmatvec(w), form.blocks, strict=True)
-        scores = [u[g.entries] for u, b in pulls for g in b.groups or ()]
-        return CapSolution.of(c, answer.q, x, w, scores)
+    def solved(self, c: float, q: list[Vec], w: Vec) -> CapSolution:
+        """Check the weights q of the blocks at the cap factor c; return these with w, x and the scores."""
+        groups = [(k, g.entries) for k, b in enumerate(self.form.blocks) for g in b.groups or ()]
+        for h, (k, entries) in zip(self.members, groups, strict=True):
+            cap, part = h.factor * c, q[k][entries]
+            off = max(-float(part.min()), float(part.max()) - cap) / cap
+            if not max(off, abs(float(part.sum()) - h.total) / h.total) <= _OUTSIDE:
+                raise SolverError(
+                    f"path: weights outside of their domains by {off:.2g} of the cap, mass "
+                    f"{float(part.sum()):.17g}, at {self.name}={self.value(c):.6g}; please report it"
+                )
+        pulls = self.form.rmatvec(w)
+        return CapSolution.of(c, q, self.form.matvec(q), w, [pulls[k][entries] for k, entries in groups])
 
     def solution(self, point: CapSolution, tol: float) -> Solution:
         """Return a `CapSolution` as a `Solution`, certified and recovered as by `Plan.solve`."""
@@ -275,9 +271,17 @@ def path_over_interval(
     if between is not None:
         low, high = _ends(hulls, between)
     monitor = Monitor(_EACH * eps, time_limit=time_limit, zero_tol=_ZERO)
+    chain = HullChain(hulls.form_at(low), monitor)
+
+    def from_normal(c: float, w: Vec) -> CapSolution | None:
+        """Return the solution at c for the dual vector w; None if w is 0, as 0 then lies in U."""
+        return hulls.solved(c, chain.weights(), w) if w.any() else None
+
+    def solved(c: float) -> CapSolution | None:
+        return from_normal(c, chain.at([h.factor * c for h in hulls.members]))
 
     with data.overflow_guard():
-        current = hulls.solved(low, monitor)
+        current = from_normal(low, chain.first(ActiveSet().coarse))
         if current is None:
             raise ParameterError(_enters(hulls, low))
         size = float(np.linalg.norm(current.x))
@@ -291,7 +295,7 @@ def path_over_interval(
             if not ahead:
                 c = current.c * (1.0 + step)
                 c = high if c > high / (1.0 + 0.3 * step) else c
-                solution = hulls.solved(c, monitor, current)
+                solution = solved(c)
                 if solution is None:  # 0 has entered
                     step *= 0.5
                     if step < _NEAR:
@@ -317,7 +321,7 @@ def path_over_interval(
                     break
                 continue
             c = current.c + _HALVES * (ahead[-1].c - current.c)
-            solution = hulls.solved(c, monitor, ahead[-1])
+            solution = solved(c)
             if solution is None:
                 raise ParameterError(_enters(hulls, c))
             ahead.append(solution)

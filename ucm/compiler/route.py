@@ -159,7 +159,7 @@ ROUTES = (
     ),
     Route(
         solvers.ActiveSet(),
-        "two hulls of samples: Newton steps over the active ones",
+        "two hulls of samples: the active ones, from few samples to all",
         _systems_pay,
         fallback="ssnal",
     ),

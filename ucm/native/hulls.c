@@ -292,7 +292,7 @@ static int assess(hulls_t *h)
         return ENDED;
     }
     if (!reached(h->gap, ENOUGH * h->tol)) return OPEN;
-    if (!all_active(h)) return UNVERIFIED;
+    if (h->verify > 0.0 && !all_active(h)) return UNVERIFIED;
     h->status = PROVEN;
     return ENDED;
 }
@@ -397,7 +397,7 @@ static void shrink(hulls_t *h, double reach)
         h->old_theta[c] = h->theta[c];
     }
     h->reach = reach;
-    h->slack = all_active(h) ? INFINITY : smaller(h->slack, reach);
+    h->slack = all_active(h) ? INFINITY : smaller(h->slack, larger(1.0, -h->verify) * reach);
 }
 
 /* --- Newton steps --- */

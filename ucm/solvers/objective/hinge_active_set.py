@@ -1,7 +1,8 @@
 """Active-set Newton solver for the hinge loss with the squared l2 norm, via its dual over boxes.
 
 With `u = 2 c w` the dual of `c |w|^2 + sum top_i max(0, o - t_i) - <v, t> - <r, w>` is, times 2 c, the
-problem over two boxes of `ucm/native/hulls.c`, with `x` from `Z'v + r` on.
+problem over two boxes of `ucm/native/hulls.c`, with `x` from `Z'v + r` on. Its course is that of
+`ucm.solvers.sample_layout`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import numpy as np
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.solvers.hulls import CompiledHulls
+from ucm.solvers.sample_layout import FeatureLevel, SampleTables
 
+_COARSE = 1500  # fewest samples of a coarse level
 _ENOUGH = 0.5  # gap to reach, in tolerances: the certificate rounds differently
-_BLUNT = 2.0  # offsets over the width of the first smoothed breakpoints
+_BLUNT = 0.5  # offsets over the width of the first smoothed breakpoints
 
 
-class HingeActiveSet(CompiledHulls):
+class HingeActiveSet(SampleTables):
     """Dual of the hinge loss with squared l2 norm: sample tables by class and boxes `[0, top_i]`."""
 
     c: float
@@ -57,31 +59,37 @@ class HingeActiveSet(CompiledHulls):
     def objective(self, found: float) -> float:
         return found * self.unit * (self.unit / (2.0 * self.c))
 
-    def begin(self) -> None:
-        """Start at w = 0, with thetas equal to the offset."""
-        self.thetas[:] = self.offset
-        self["sigma"] = _BLUNT * float(self.caps.max()) / abs(self.offset)
+    def begin(self, level: FeatureLevel) -> None:
+        """Start a level at w = 0, with thetas equal to the offset."""
+        level.thetas[:] = self.offset
+        level["sigma"] = _BLUNT * float(level.caps.max()) / abs(self.offset)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
-        """Solve a problem over these samples and losses in at most `most` outer steps.
+        """Solve a problem over these samples and losses in at most `most` outer steps a level.
 
-        The start is an answer with slopes, or w = 0.
+        The start is an answer with slopes, or a coarse level of the samples.
         """
         self._take(form)
-        self.reset()
         unit = self.unit * (self.unit / (2.0 * self.c))
         if start is None or start.slopes is None:
-            self.begin()
+            coarser = self.levels(_COARSE)
+            table = FeatureLevel(self, coarser.pop())
+            self.begin(table)
         else:
+            coarser, table = [], FeatureLevel(self, 1)
             (w, b), slopes = start.plane, start.slopes
             q = np.concatenate([slopes[rows] for rows in self.rows])
-            self.begin_near(q, w * (2.0 * self.c / self.unit))
-            self.thetas[:] = self.offset - b / unit, self.offset + b / unit
-        status = self.run(monitor, _ENOUGH * monitor.tol, most)
-        alpha = np.empty(self.y.size)
-        for rows, q in zip(self.rows, self.weights(), strict=True):
+            table.begin_near(q, w * (2.0 * self.c / self.unit))
+            table.thetas[:] = self.offset - b / unit, self.offset + b / unit
+        table, status = self.descend(table, coarser, monitor, _ENOUGH * monitor.tol, most)
+        parts = table.weights()
+        if table.stride > 1:  # the weights of all samples from w and theta
+            parts = np.split(table.refined(1).V[0], self.sizes[:1])
+        alpha = np.empty(self.sizes.sum())
+        for rows, q in zip(self.rows, parts, strict=True):
             alpha[rows] = q
-        b = 0.5 * float(self.thetas[1] - self.thetas[0]) * unit
+        b = 0.5 * float(table.thetas[1] - table.thetas[0]) * unit
         last = monitor.history[-1]["gap"] if monitor.history else np.inf
         left = f"{monitor.iterations} multiplier steps left a relative gap of {last:.2g}"
-        return Answer(w=self.w * (self.unit / (2.0 * self.c)), b=b, slopes=alpha).after(status, left)
+        answer = Answer(w=table.w * (self.unit / (2.0 * self.c)), b=b, slopes=alpha)
+        return answer.after(status, left)
