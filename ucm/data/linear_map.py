@@ -77,7 +77,7 @@ class LinearMap(ABC):
         return self, 1.0
 
 
-def _stored(X: Matrix) -> int:
+def stored_entries(X: Matrix) -> int:
     """Return the number of stored entries of a dense or sparse matrix."""
     return int(X.nnz) if sparse.issparse(X) else X.size
 
@@ -95,7 +95,7 @@ class RowMap(LinearMap):
     def __init__(self, X: Matrix, s: Vec | float | None = None, c: Vec | None = None) -> None:
         self.X, self.s, self.c = X, s, c
         self.shape = (X.shape[1], X.shape[0])
-        self.entries = _stored(X)
+        self.entries = stored_entries(X)
         if not sparse.issparse(X):
             self.squares = 0.5 * X.shape[0] * X.shape[1] ** 2
         else:  # half the square of the entries of each row
@@ -219,8 +219,8 @@ class ComposedMap(LinearMap):
         self.shape = (inner.shape[0] if M is None else M.shape[0], inner.shape[1])
         self.entries, self.squares = inner.entries, inner.squares
         if M is not None:  # M (A d A') M'
-            self.entries += _stored(M)
-            self.squares += float(_stored(M)) * (inner.shape[0] + M.shape[0])
+            self.entries += stored_entries(M)
+            self.squares += float(stored_entries(M)) * (inner.shape[0] + M.shape[0])
 
     def rmatvec(self, w: Vec) -> Vec:
         return self.inner.rmatvec(self.factor * (w if self.M is None else self.M.T @ w))

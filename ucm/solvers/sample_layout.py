@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Vec, stored_entries
 from ucm.forms.monitor import Monitor
 from ucm.native.binding import library, point, structure
 
@@ -63,7 +63,7 @@ class SampleTables(ABC):
         self.unit = max(largest(X) for X in tables) or 1.0
         self.factors = factors / self.unit
         self.parts = [_part(X) for X in self.tables]
-        self.entries = sum(X.size if isinstance(X, np.ndarray) else X.nnz for X in tables)
+        self.entries = sum(map(stored_entries, tables))
         self.share = self.entries / max(1, stored)
 
     @abstractmethod

@@ -13,9 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec, stored_entries
 from ucm.data.source import gathered
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -120,8 +119,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         """
         own = self.monitor.child(tol)
         answer = self.inner.solve(self.form.over(X, y), own, start)
-        entries = X.nnz if sparse.issparse(X) else X.size
-        self.monitor.count_work(own, entries / max(1, self.form.data.stored))
+        self.monitor.count_work(own, stored_entries(X) / max(1, self.form.data.stored))
         self.w, self.b = answer.plane
         slopes = np.zeros(y.size) if answer.slopes is None else answer.slopes
         return np.clip(slopes, 0.0, np.abs(y) * np.where(y > 0.0, *self.caps))
