@@ -36,6 +36,7 @@ _FLAT = 1e-14  # violation, relative to the largest derivative, that counts as r
 _INNER = 0.7  # gap of the pair updates on float32 rows, in tolerances
 _REACHED = 0.9  # exact gap to reach, in tolerances
 _STALLS = 3  # rounds that do not halve the gap
+_FALLS = 0.98  # factor of the distance of hulls in a round that counts as progress
 _NEGATIVE = -1e-6  # relative gap below which the kernel is indefinite, not rounding
 _INDEFINITE = (
     "the kernel is indefinite: samples have a negative squared distance; use a positive semidefinite "
@@ -163,8 +164,8 @@ def descend(
     SolverError
         The kernel has values that are not finite.
     """
-    limit, updates, stalls, least = monitor.limit(_UPDATES + 100 * problem.n), 0, 0, np.inf
-    best, code = u, _LIMIT
+    limit, updates, stalls = monitor.limit(_UPDATES + 100 * problem.n), 0, 0
+    best, least, lowest, code = u, np.inf, np.inf, _LIMIT
     while True:
         F = problem.gradient(u, problem.gram.follow(problem.coefficients(u)))
         value, gap, scale = problem.gap(u, F)
@@ -177,7 +178,10 @@ def descend(
         monitor.kernel_operations = problem.gram.computed
         monitor.passes = problem.gram.computed / (2.0 * problem.gram.m)
         stop = monitor.report(updates, value, relative, functools.partial(record, u))
-        stalls = stalls + 1 if code == _DONE and gap > 0.5 * least else 0
+        # where 0 lies in U the gap is rounding, and the distance falls further
+        falls = not problem.hinge and -value < _FALLS * lowest
+        stalls = stalls + 1 if code == _DONE and gap > 0.5 * least and not falls else 0
+        lowest = min(lowest, abs(value))
         if gap < least:
             best, least = u, gap
         if relative < _NEGATIVE or code == _INDEFINITE_KERNEL:
