@@ -126,7 +126,15 @@ class RowMap(LinearMap):
 
     matvec = matmat
 
+    @functools.cached_property
+    def _gram(self) -> NDArray[np.float64]:
+        return self._weighted_gram(np.ones(self.shape[1]))
+
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        # The Jacobian of a projection onto a ball weighs all samples alike in each Newton step.
+        return d[0] * self._gram if d.size and (d == d[0]).all() else self._weighted_gram(d)
+
+    def _weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         if self.s is not None and np.ndim(self.s) > 0:
             return weighted_sums(self.X, self._scaled(self._scaled(d)), self.c)[0]
         return self._scaled(self._scaled(weighted_sums(self.X, d, self.c)[0]))  # d = 1 needs no roots

@@ -51,28 +51,25 @@ Moved = tuple[list[Vec], Vec, float]
 """Blocks, their point, and its violation."""
 
 
-def moved_inside(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> Moved | None:
+def moved_inside(U: UncertaintySet, data: Data, q: Sequence[Vec], violation: float) -> Moved | None:
     """Return a point of U near the point of the blocks q; None if not found or q violates U by over 0.01.
 
     The operands of sums and unions are moved separately. For other sets these are tried, in this order:
-    the projections of the blocks on their domains; with couplings the nearest member of the lowered set; a
+    with couplings the nearest member of the lowered set; the projections of the blocks on their domains; a
     point on the way to the centres of the domains.
     """
-    if not U.evaluate(data, iter(q))[1] <= _NEAR:
-        return None
-    p = _moved(U, data, list(q))
-    x, violation = U.evaluate(data, iter(p))
-    return (p, x, violation) if violation <= INSIDE else None
+    moved = _moved(U, data, list(q)) if violation <= _NEAR else None
+    return moved if moved is not None and moved[2] <= INSIDE else None
 
 
-def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
-    """Return the blocks of the least violated point that was found near the point of the blocks q."""
+def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> Moved:
+    """Return the least violated point that was found near the point of the blocks q."""
     if isinstance(U, Combination):
         p: list[Vec] = []
         for V, _ in U.terms():
             count = len(V.lower(data).blocks)
-            p += _moved(V, data, q[len(p) : len(p) + count])
-        return p
+            p += _moved(V, data, q[len(p) : len(p) + count])[0]
+        return p, *U.evaluate(data, iter(p))
     if isinstance(U, ConvexUnion):
         domain = U.combination(data)
         t, points = domain.split(q[0])
@@ -80,19 +77,20 @@ def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
         t /= t.sum() or 1.0
         for V, operand, t_g in zip(U.sets, domain.operands, t, strict=True):
             blocks = [points[part.where] for part in operand.parts]
-            for part, v in zip(operand.parts, _moved(V, data, blocks) if t_g > 0.0 else blocks, strict=True):
+            moved = _moved(V, data, blocks)[0] if t_g > 0.0 else blocks
+            for part, v in zip(operand.parts, moved, strict=True):
                 points[part.where] = v
-        return [domain.join(t, points)]
+        p = [domain.join(t, points)]
+        return p, *U.evaluate(data, iter(p))
     return _of_one(U, data, q)
 
 
-def _of_one(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
-    x, violation = U.evaluate(data, iter(q))
-    if violation == 0.0:
-        return q
+def _of_one(U: UncertaintySet, data: Data, q: list[Vec]) -> Moved:
+    best = q, *U.evaluate(data, iter(q))
+    if best[2] == 0.0:
+        return best
     image = U.lower(data)
-    best: Moved = q, x, violation
-    for way in (_projected, _nearest):
+    for way in (_nearest, _projected):
         p = way(image, q)
         if p is None:
             continue
@@ -100,8 +98,8 @@ def _of_one(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
         if violation <= best[2]:
             best = p, x, violation
         if violation <= ROUNDING:
-            return p
-    return _towards_centre(U, data, image, best)[0]
+            return best
+    return _towards_centre(U, data, image, best)
 
 
 def _projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
@@ -126,10 +124,12 @@ def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Move
 
 def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     """Project q onto a coupled lowered set by semismooth Newton steps; None if the method does not apply."""
+    if not image.couplings:
+        return None
     form = MinNorm.of(image, 2.0, 1)
     domains = [b.domain for b in image.blocks if isinstance(b.domain, SemiSmooth)]
     entries = sum(B.entries for c in image.couplings for _, B in c.terms)
-    if not 0 < form.coupled <= _ORDER or entries > _ENTRIES or len(domains) < len(q):
+    if form.coupled > _ORDER or entries > _ENTRIES or len(domains) < len(q):
         return None
     weights = [1.0 / unit for unit in form.units(q)]
     maps = [form.coupling_map(k, weights) for k in range(len(q))]
@@ -180,7 +180,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
 def member(model: RobustMargin, data: Data, q: list[Vec]) -> tuple[Vec, float]:
     """Return the point of the blocks q and its violation, after a move into U if it lies slightly outside."""
     x, violation = model.set.evaluate(data, iter(q))
-    moved = None if violation <= INSIDE else moved_inside(model.set, data, q)
+    moved = None if violation <= INSIDE else moved_inside(model.set, data, q, violation)
     return (x, violation) if moved is None else (moved[1], moved[2])
 
 
