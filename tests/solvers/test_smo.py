@@ -226,6 +226,20 @@ def test_a_kernel_that_is_not_symmetric_is_refused(function: Any) -> None:
         ucm.compile(nu_svm(0.3), X, y, kernel=function)
 
 
+@pytest.mark.parametrize("power", [1.0, 1.5])
+@pytest.mark.parametrize("kernel", [None, "linear"])
+def test_wide_samples_far_from_zero_are_solved_as_at_zero(power: float, kernel: str | None) -> None:
+    """In float32 the inner products of samples at 1e5 differ by rounding only."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 600)), np.repeat([1, -1], 30)
+    model = ucm.Hinge(power) + ucm.L2()
+    at_zero = ucm.solve(model, X, y, solver="prox-alm" if power == 1.0 else "clarabel")
+    far = ucm.solve(model, X + 1e5, y, kernel=kernel)
+    assert far.stats.solver == "smo"
+    assert far.status == "optimal"
+    assert far.objective == pytest.approx(at_zero.objective, rel=2e-6)
+
+
 # --- kernel values in C ----------------------------------------------------------------------------
 @pytest.mark.parametrize("n", [1, 7, 1000, 4099])
 def test_exponentials_of_rbf_values(n: int) -> None:

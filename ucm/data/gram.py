@@ -63,7 +63,7 @@ class Gram:
     """The Gram matrix of m samples, with entries computed on demand and a cache of the last product.
 
     X holds the samples, or the (m, m) matrix itself for a precomputed kernel; `limit` is the largest number
-    of bytes of the entries that a solver stores, `diagonal` are the k(x_i, x_i).
+    of bytes of the entries that a solver stores.
     """
 
     def __init__(self, kernel: Kernel, X: Matrix, limit: int = 200 * MEGABYTE) -> None:
@@ -74,8 +74,12 @@ class Gram:
         self.m = X.shape[0]
         self.computed = 0  # entries so far
         self.given = kernel.name == "precomputed"
-        self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
         self._last: tuple[Vec, Vec] | None = None  # coefficients, and their product
+
+    @functools.cached_property
+    def diagonal(self) -> Vec:
+        """The k(x_i, x_i), (m,)."""
+        return np.diagonal(self.X).copy() if self.given else self.kernel.diagonal(self.X)
 
     @property
     def description(self) -> str:

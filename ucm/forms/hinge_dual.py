@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from ucm.data.gram import Gram
 from ucm.data.linear_map import Matrix, Vec
@@ -47,6 +49,16 @@ class HingeDual:
     @property
     def m(self) -> int:
         return self.y.size
+
+    @functools.cached_property
+    def centred(self) -> Gram:
+        """The inner products of the centred samples; with a kernel and for sparse samples, those of `gram`.
+
+        As y'a = 0, the problem is the same, with less rounding where the samples lie far from 0.
+        """
+        if self.X is None or sparse.issparse(self.X):
+            return self.gram
+        return Gram(self.gram.kernel, self.X - self.X.mean(axis=0), self.gram.limit)
 
     @property
     def expected(self) -> Expected:
