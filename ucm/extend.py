@@ -9,12 +9,11 @@ from ucm.data.linear_map import LinearMap, MatrixMap
 from ucm.data.source import BlockSource, RowSource
 from ucm.evidence.guarantees import Guarantee
 from ucm.evidence.reference import Verification
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solution import Stats
-from ucm.forms.solver import Session, Solver
+from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.contracts import (
     Block,
     BoundDomain,

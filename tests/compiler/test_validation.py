@@ -23,11 +23,10 @@ from ucm.errors import (
     SolverError,
     UCMError,
 )
-from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, LowerBoundProof, Solver
 from ucm.forms.sphere import UnitNorm
 
 RNG = np.random.default_rng(3)
@@ -336,7 +335,7 @@ def _centers(form: MinNorm, **parts: Any) -> Answer:
 
 
 NO_ANSWERS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "an array": (lambda form: np.zeros(3), "an?.* ucm.forms.answer.Answer"),
+    "an array": (lambda form: np.zeros(3), "an?.* ucm.forms.solver.Answer"),
     "None": (lambda form: None, "got None"),
     "NaN in q": (lambda form: Answer([np.nan * v for v in form.centers()]), r"finite numbers in q\[0\]"),
     "inf in q": (lambda form: Answer([np.inf + v for v in form.centers()]), r"finite numbers in q\[0\]"),

@@ -34,6 +34,7 @@ from typed import known, scikit, untyped
 
 import ucm
 from ucm import neg, pos, signed
+from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.models import kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm, psvm
 
@@ -415,7 +416,7 @@ def test_a_second_fit_forgets_the_first(apart: tuple, mixed: tuple) -> None:
     assert not (clf.solution_.w == 7.0).any()
 
 
-class Interrupted(Solver):
+class Interrupted(Solver[MinNorm]):
     """A solver during which somebody presses Ctrl-C."""
 
     name = "interrupted"

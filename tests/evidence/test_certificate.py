@@ -19,10 +19,10 @@ from ucm import neg, pos
 from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence.certificate import certify, interval
-from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.robust import RobustMargin
 
@@ -40,7 +40,7 @@ MODELS = {
 }
 
 
-class Fixed(Solver):
+class Fixed(Solver[MinNorm]):
     """Answers with a given point, whatever the form; `spoil` changes a proper answer first."""
 
     name = "fixed"

@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 
 import ucm
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
+from ucm.forms.solver import Answer
 from ucm.native.binding import library
 from ucm.solvers import ActiveSet, sample_layout
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet

@@ -14,8 +14,8 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.data.kernels import Kernel
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Answer
 from ucm.solvers import GSK, MDM, SMO, ClipGSK, ClipMDM
 from ucm.solvers.smo.problem import Pairs
 

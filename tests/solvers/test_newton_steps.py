@@ -11,10 +11,9 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.forms.steps import MOST, SHRINK, Stall, accuracy, growth, line_search
 from ucm.language.domains import LossBall
 from ucm.solvers.coordinates import SpanCoordinates, span_of
-from ucm.solvers.newton_systems import ridge_solve
+from ucm.solvers.newton_steps import MOST, SHRINK, Stall, accuracy, growth, line_search, ridge_solve
 
 
 @pytest.mark.parametrize("rate", [10.0, 60.0, 500.0])

@@ -20,10 +20,9 @@ from ucm.compiler.route import routes
 from ucm.data.bound_data import bind
 from ucm.errors import ParameterError, SolverError
 from ucm.evidence.sphere import _in_box
-from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, LowerBoundProof, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers import Facets, Linearize, Rapminos
 from ucm.solvers.sphere.faces import Cuts

@@ -23,10 +23,9 @@ from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning
 from ucm.evidence.objective import FeatureNormal, certify_objective, is_unattained
 from ucm.evidence.reference import majorant
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
-from ucm.forms.solver import Session, Solver
+from ucm.forms.solver import Answer, Session, Solver
 from ucm.solvers import (
     DCA,
     Conic,

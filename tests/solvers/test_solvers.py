@@ -18,11 +18,9 @@ from ucm import neg, pos, signed
 from ucm.compiler.route import routes, verdicts
 from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
-from ucm.forms.steps import SHRINK, growth
+from ucm.forms.solver import Answer, Solver
 from ucm.solvers import (
     ALM,
     APG,
@@ -32,6 +30,7 @@ from ucm.solvers import (
 )  # fmt: skip
 from ucm.solvers.distance import ssnal
 from ucm.solvers.distance.apg import _Run
+from ucm.solvers.newton_steps import SHRINK, growth
 
 
 def middle(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
@@ -589,7 +588,7 @@ class Lazy(Solver[MinNorm]):
         return None if len(form.blocks) < 3 else "it is too lazy for three blocks"
 
     def solve(self, form: MinNorm, monitor: Any, start: Any = None) -> Any:
-        from ucm.forms.answer import Answer
+        from ucm.forms.solver import Answer
 
         return Answer(form.centers())
 

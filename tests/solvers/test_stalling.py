@@ -14,11 +14,10 @@ import ucm
 from ucm import neg, pos
 from ucm.compiler.route import ROUTES
 from ucm.errors import ConvergenceWarning, SolverError
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Session, Solver
+from ucm.forms.solver import Answer, Session, Solver
 from ucm.solvers import APG, DCA, SSNAL, Conic, LevelSetNewton, ProxNewton, TrustRegionSecular
 from ucm.solvers.objective.sessions import WithFallback
 

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from ucm import solvers
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.solvers import ALM, APG, SSNAL, HiGHS, LevelSetNewton
 from ucm.testing import check_solver
 

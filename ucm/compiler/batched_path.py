@@ -12,9 +12,9 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.objective import certify_batch
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution, Stats
+from ucm.forms.solver import Answer
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin

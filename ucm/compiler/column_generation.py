@@ -22,11 +22,10 @@ from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.source import gathered
 from ucm.evidence.certificate import certify
 from ucm.evidence.reference import Verification
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.domains import Simplex
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin

@@ -43,9 +43,8 @@ from ucm.errors import (
 )
 from ucm.evidence.generalised_nu_svm import by_lam, radius_from_lambda
 from ucm.evidence.relative_sizes import with_numbers
-from ucm.forms.distance import MinNorm
+from ucm.forms.distance import MinNorm, NearestPoint
 from ucm.forms.monitor import check_time_limit, limit_from
-from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, weighed
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver

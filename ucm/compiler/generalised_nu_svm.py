@@ -19,11 +19,10 @@ from ucm.compiler.robust import minimum_norm
 from ucm.errors import ParameterError
 from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM
 from ucm.evidence.reference import Verification, compared, solved
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.robust import RobustMargin
 
 if TYPE_CHECKING:

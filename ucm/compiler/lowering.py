@@ -23,10 +23,9 @@ from ucm.errors import DataError, ParameterError, SolverError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.reference import Verification
 from ucm.evidence.support import vector_of
-from ucm.forms.answer import Answer, StandardForm, checked
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver, StandardForm, checked
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -34,12 +34,10 @@ from ucm.evidence.objective import (
 )
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
-from ucm.forms.answer import Answer
-from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, DifferenceOfConvex
+from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.objective import Objective
 from ucm.language.terms import Penalty
 from ucm.native.functions import blas_threads

@@ -23,11 +23,10 @@ from ucm.evidence.certificate import is_proven
 from ucm.evidence.external_certificate import of_weights
 from ucm.evidence.objective import hulls_proven
 from ucm.evidence.reference import Verification, reference_problem, verify
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import HullProof, RowHulls
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import SimplexDomain, UncertaintySet
 from ucm.language.domains import Box, CappedSimplex, CvxpyDomain, NormBall, Simplex
 from ucm.language.loss_sets import as_loss_ball

@@ -16,11 +16,10 @@ from ucm.data.weights import Factors
 from ucm.errors import ParameterError
 from ucm.evidence.objective import losses_proven
 from ucm.evidence.reference import Verification, compared, majorant, solved
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import RowLosses
 from ucm.forms.solution import Solution
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.objective import LossSum, Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, Penalty

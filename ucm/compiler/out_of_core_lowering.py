@@ -11,9 +11,9 @@ from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Answer
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solution import Certificate, Solution
+from ucm.forms.solver import Answer
 from ucm.language.node import Node
 from ucm.language.statistics.samples import Samples
 

@@ -46,12 +46,11 @@ from ucm.evidence.certificate import is_proven
 from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.local_minimum import certify_local
 from ucm.evidence.reference import Verification
-from ucm.forms.answer import Answer
 from ucm.forms.display import sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import Monitor, check_time_limit
 from ucm.forms.solution import Certificate, Solution, Stats
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 

@@ -49,11 +49,10 @@ from ucm.evidence.sphere import (
     has_full_rank,
     lower_bound,
 )
-from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import CROSSED, SEPARATED, ZERO, Monitor
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, LowerBoundProof, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin

@@ -9,10 +9,8 @@ from typing import Any
 
 from ucm import solvers
 from ucm.errors import ParameterError, SolverError, brief, did_you_mean
-from ucm.forms.distance import MinNorm
-from ucm.forms.hinge_dual import HingeDual
-from ucm.forms.nearest import NearestPoint
-from ucm.forms.objective import Composite, DifferenceOfConvex
+from ucm.forms.distance import MinNorm, NearestPoint
+from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
@@ -360,7 +358,7 @@ def check_asked(requested: object) -> None:
 def unknown(requested: str | Solver, forms: Sequence[object]) -> ParameterError | SolverError:
     """Return the error for a requested solver that takes none of the forms."""
     if isinstance(requested, Solver):
-        takes = " or ".join(_WORDS.get(form, form.__name__) for form in requested.takes)
+        takes = " or ".join(_WORDS.get(form, form.__name__) for form in requested.takes) or "no form"
         return SolverError(
             f'solver {requested.name!r} does not take this model: it takes {takes}; use solver="auto"'
         )

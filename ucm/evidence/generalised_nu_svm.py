@@ -31,11 +31,10 @@ from scipy.optimize import root_scalar
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solution import Certificate
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language import cvx as cp_words
 from ucm.language.domains import LossBall
 from ucm.language.domains.divergence_ball import ConjugateFunction

@@ -18,9 +18,9 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, SolverError
 from ucm.evidence.objective import FeatureNormal, tangent_plane, weights_in
 from ucm.evidence.sphere import normal_near
-from ucm.forms.answer import Answer
 from ucm.forms.display import sheet
 from ucm.forms.solution import Solution
+from ucm.forms.solver import Answer
 from ucm.forms.sphere import UnitNorm
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective

@@ -19,10 +19,10 @@ from ucm.evidence.certificate import bracket, fault
 from ucm.evidence.feasible_point import member
 from ucm.evidence.local_minimum import row_rank
 from ucm.forms.affine_rule_bounds import stays_inside
-from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import SEPARATED
 from ucm.forms.solution import Certificate
+from ucm.forms.solver import Answer, LowerBoundProof
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import nearest_on_ellipsoid
 from ucm.language.robust import RobustMargin
@@ -122,7 +122,7 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerB
     if witness.kind not in kinds:
         raise SolverError(
             f"witness: expected a kind among {', '.join(kinds)} for p = {form.norm:g}, got "
-            f"{brief(witness.kind)}; see ucm.forms.answer.LowerBoundProof"
+            f"{brief(witness.kind)}; see ucm.forms.solver.LowerBoundProof"
         )
     if witness.kind == "rule":
         return _rule(model, data, form, witness)

@@ -20,10 +20,9 @@ from scipy.optimize import brentq
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Vec, VStack
 from ucm.errors import CompositionError, SolverError
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import ZERO, Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.robust import RobustMargin
 from ucm.solvers import APG, SSNAL, ActiveSet, Conic, TrustRegionSecular
 from ucm.solvers.coordinates import columns

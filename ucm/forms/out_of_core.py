@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData
 from ucm.data.linear_map import Matrix, Vec
-from ucm.forms.answer import Expected
 from ucm.forms.monitor import SEPARATED, ZERO
 from ucm.forms.objective import Composite, DifferenceOfConvex, balance
+from ucm.forms.solver import Expected
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.forms.answer import Answer, Expected
 from ucm.forms.distance import MinNorm
 from ucm.forms.faces import SumOfHulls, min_norm_point
+from ucm.forms.solver import Answer, Expected
 from ucm.language.robust import dual_exponent
 
 _ROUNDING = 1e-13  # of a coordinate

@@ -15,11 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from ucm.errors import ParameterError, SolverError, brief
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Session, Solver
+from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy

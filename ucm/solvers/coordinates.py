@@ -22,9 +22,9 @@ from scipy import linalg, sparse
 from ucm.data.bound_data import Space
 from ucm.data.gram import pivoted_factor
 from ucm.data.linear_map import LinearMap, MatrixMap, Vec
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Answer
 
 Matrix = NDArray[np.float64]
 _FEWER = 2.0  # least ratio of dimensions at which the QR factor pays

@@ -42,11 +42,10 @@ from scipy import sparse
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields, optional
 from ucm.errors import ParameterError, SolverError
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Session, Solver, solver_of
+from ucm.forms.solver import Answer, Session, Solver, solver_of
 from ucm.language.contracts import Block, Polyhedron, Projectable
 from ucm.solvers.programs import LinearProgram, units
 

@@ -26,10 +26,9 @@ from scipy import linalg
 
 from ucm.data.linear_map import Spectrum, Vec, has_spectrum, spectrum
 from ucm.data.options import COUNT, check_fields
-from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, LowerBoundProof, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule, secular_root
 from ucm.language.contracts import Block

@@ -19,11 +19,10 @@ from ucm.data.bound_data import Data, bind
 from ucm.errors import SolverError
 from ucm.evidence.objective import FeatureNormal, tangent_plane
 from ucm.evidence.reference import linearised, majorant, solved
-from ucm.forms.answer import STATUSES, Answer, checked
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
-from ucm.forms.solver import Solver
+from ucm.forms.solver import STATUSES, Answer, Solver, checked
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, KLBall, NormBall

@@ -16,10 +16,9 @@ from scipy.optimize import brentq
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import SEED, check_fields
-from ucm.forms.answer import Answer
-from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.objective import HingeDual, slacks
+from ucm.forms.solver import Answer, Solver
 
 _STEPS = 1_000_000
 _CHECK = 100  # steps between two computations of the gap

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import FLAG, POSITIVE, STOP, check_fields
-from ucm.forms.answer import Answer
-from ucm.forms.distance import MinNorm
+from ucm.forms.distance import MinNorm, NearestPoint
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import NearestPoint
+from ucm.forms.solver import Answer
 from ucm.solvers.smo.problem import Pairs
 
 _STEPS = 100_000

@@ -9,9 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from ucm.data.options import COUNT, POSITIVE, check_fields
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from ucm.data.linear_map import LinearMap, SampleMap, Vec
 from ucm.data.options import COUNT, check_fields
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Session, Solver
+from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.contracts import Block
 from ucm.native.functions import blas_threads
 from ucm.solvers.coordinates import SpanCoordinates

@@ -11,10 +11,9 @@ import numpy as np
 
 from ucm.data.linear_map import IdentityMap, Vec, ZeroMap
 from ucm.data.options import FLAG, check_fields
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver, solver_of
+from ucm.forms.solver import Answer, Solver, solver_of
 from ucm.language.contracts import Block, Coupling, Projectable
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 

@@ -16,10 +16,9 @@ import numpy as np
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import FLAG, POSITIVE, STOP, check_fields, one_of, optional, within
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import Projectable
 from ucm.native.functions import blas_threads
 from ucm.solvers.baselines.projections import project, refuse

@@ -16,14 +16,13 @@ import numpy as np
 
 from ucm.data.linear_map import IdentityMap, Vec
 from ucm.data.options import COUNT, check_fields
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver, solvers_of
-from ucm.forms.steps import Stall
+from ucm.forms.solver import Answer, Solver, solvers_of
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
 from ucm.language.robust import dual_exponent
+from ucm.solvers.newton_steps import Stall
 
 _LIMIT = 60
 _ZERO = 1e-9  # zero tolerance of the Euclidean solves: the radius needs tiny distances

@@ -21,15 +21,23 @@ import numpy as np
 
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.options import COUNT, FLAG, check_fields
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
-from ucm.forms.steps import MOST, SHRINK, TRIALS, Stall, accuracy, growth, line_search
+from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import SemiSmooth
 from ucm.native.functions import blas_threads
 from ucm.solvers.coordinates import RangeSpace, range_space_orders
-from ucm.solvers.newton_systems import ConjugateGradients, Formed
+from ucm.solvers.newton_steps import (
+    MOST,
+    SHRINK,
+    TRIALS,
+    ConjugateGradients,
+    Formed,
+    Stall,
+    accuracy,
+    growth,
+    line_search,
+)
 
 _OUTER = 200  # steps
 _REFUSED = 8  # successive outer steps whose trial point is rejected

@@ -12,10 +12,9 @@ from scipy import sparse
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
 from ucm.errors import ParameterError
-from ucm.forms.answer import Answer, checked
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
-from ucm.forms.solver import Solver, solver_of
+from ucm.forms.solver import Answer, Solver, checked, solver_of
 from ucm.language.objective import ScaledPenalty
 
 _WORTH = 1e-6  # least gain of a move of single weights, relative to the objective

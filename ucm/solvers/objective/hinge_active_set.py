@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
+from ucm.forms.solver import Answer
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables
 
 _COARSE = 1500  # fewest samples of a coarse level

@@ -20,12 +20,11 @@ import numpy as np
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, curvature
-from ucm.forms.solver import Session, Solver
-from ucm.forms.steps import MOST, Stall, growth
+from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.terms import ConvexLoss
+from ucm.solvers.newton_steps import MOST, Stall, growth
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.sessions import in_range_space

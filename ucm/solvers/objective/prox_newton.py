@@ -11,10 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from ucm.data.options import COUNT, check_fields
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Session, Solver
+from ucm.forms.solver import Answer, Session, Solver
 from ucm.solvers.objective.l1_newton import L1Newton
 from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
 from ucm.solvers.objective.quadratic_models import NewtonCG

@@ -33,9 +33,8 @@ from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.steps import line_search
 from ucm.language.terms import Bound
-from ucm.solvers.newton_systems import ridge_solve
+from ucm.solvers.newton_steps import line_search, ridge_solve
 from ucm.solvers.objective.quadratic_models import Columns, NewtonCG, ProximalQuadratic, boxed_quadratic
 
 LARGEST = 1000  # largest number of features where a penalty joins features

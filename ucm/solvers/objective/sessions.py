@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ucm.data.options import COUNT, check_fields
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
-from ucm.forms.solver import Session, Solver, solver_of
+from ucm.forms.solver import Answer, Session, Solver, solver_of
 from ucm.solvers.coordinates import span_of
 
 _UNPROVEN = ("max_iter", "stalled")

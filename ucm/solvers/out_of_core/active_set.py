@@ -18,10 +18,9 @@ from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import RowSource, as_double, gathered
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import OutOfCoreForm
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.native.functions import blas_threads
 
 _PART = 0.3  # of the tolerance: the first gap of the problem over the active set

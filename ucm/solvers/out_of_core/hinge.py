@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Matrix, Vec, stored_entries
 from ucm.data.source import gathered
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import LossProof, RowLosses
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums
 
 _COARSE = 1e-4  # relative gap over the sample

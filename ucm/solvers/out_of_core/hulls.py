@@ -18,11 +18,10 @@ from ucm import native
 from ucm.data.first_pass import sampled
 from ucm.data.linear_map import ComposedMap, Matrix, SampleMap, Vec
 from ucm.errors import SolverError
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import SEPARATED, ZERO, Monitor
 from ucm.forms.out_of_core import HullProof, RowHulls
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
 from ucm.language.losses import HuberHinge

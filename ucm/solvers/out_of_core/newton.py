@@ -21,12 +21,12 @@ from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import RowSource, as_double
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import curvature
 from ucm.forms.out_of_core import OutOfCoreForm
+from ucm.forms.solver import Answer
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.newton_systems import ridge_solve
+from ucm.solvers.newton_steps import ridge_solve
 
 _LIMIT = 60  # steps
 _SHORTER = 0.25  # factor of a step that does not lower the function, where no parabola is known

@@ -26,10 +26,9 @@ from ucm.data.first_pass import outermost
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.data.source import gathered
-from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.out_of_core.active_set import by_rounds
 from ucm.solvers.out_of_core.newton import (

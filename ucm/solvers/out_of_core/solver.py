@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ucm.data.options import COUNT, OptionSpec, check_fields
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.out_of_core import RowHulls, RowLosses
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, by_rounds
 from ucm.solvers.out_of_core.hinge import HingeRun
 from ucm.solvers.out_of_core.hulls import HullsRun

@@ -15,8 +15,7 @@ from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
-from ucm.forms.hinge_dual import HingeDual, slacks
-from ucm.forms.objective import balance
+from ucm.forms.objective import HingeDual, balance, slacks
 
 _HALVINGS = 100  # halvings of the interval of a root
 

@@ -23,9 +23,9 @@ from scipy import linalg
 
 from ucm.data.linear_map import Vec
 from ucm.forms.affine_rule_bounds import inner_constraints, inner_radius
-from ucm.forms.answer import LowerBoundProof
 from ucm.forms.faces import SumOfHulls
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import LowerBoundProof
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule
 from ucm.solvers.programs import accuracy, attempt

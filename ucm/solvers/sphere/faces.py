@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
-from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, LowerBoundProof, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import LinearProgram
 from ucm.solvers.sphere.ray_shooting import RayPoint, Reach, radial

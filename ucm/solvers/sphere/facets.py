@@ -11,10 +11,9 @@ from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields, within
-from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, LowerBoundProof, Solver
 from ucm.forms.sphere import UnitNorm
 
 _ROUNDS = 500

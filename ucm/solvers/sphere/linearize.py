@@ -9,10 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from ucm.data.options import check_fields, optional
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver, solver_of
+from ucm.forms.solver import Answer, Solver, solver_of
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.sphere.ray_shooting import radial
 

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Vec
 from ucm.data.options import check_fields, one_of
 from ucm.errors import ParameterError
-from ucm.forms.answer import Answer
 from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.native.functions import blas_threads
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay

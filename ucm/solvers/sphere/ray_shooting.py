@@ -21,11 +21,10 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
-from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.faces import Face, SumOfHulls
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_short, numbers
 
