@@ -121,8 +121,6 @@ class Hinge(_PowerHinge):
     >>> import ucm
     >>> ucm.Hinge(2).value([0.0, 3.0])
     1.0
-    >>> ucm.solve(ucm.Hinge() + 0.5 * ucm.L2(), *ucm.datasets.load("wine")).status
-    'optimal'
     >>> ucm.Hinge(on=ucm.pos) + 3 * ucm.Hinge(2, on=ucm.neg)
     Hinge(on=pos) + 3 * Hinge(p=2, on=neg)
     """
@@ -299,8 +297,6 @@ class Logistic(SubsetLoss, ConvexLoss):
     >>> import ucm
     >>> round(ucm.Logistic().value([0.0]), 6)
     0.693147
-    >>> ucm.solve(ucm.Logistic() + 0.5 * ucm.L2(), *ucm.datasets.load("wine")).status
-    'optimal'
     """
 
     def smooth(self) -> bool:
@@ -445,8 +441,6 @@ class LeastSquares(SubsetLoss, ConvexLoss):
     >>> import ucm
     >>> ucm.LeastSquares().value([0.0, 3.0])
     5.0
-    >>> ucm.solve(ucm.LeastSquares() + ucm.L2(), *ucm.datasets.load("wine")).status
-    'optimal'
     """
 
     @property

@@ -24,22 +24,16 @@ def round_violation(violation: float) -> float:
     return 0.0 if violation <= ROUNDING else float(violation)
 
 
-# --- a cap for each entry --------------------------------------------------------------------------
-def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
-    """Return the values of `sum clip(v - theta, 0, caps)` at its kinks, ascending, and the kinks in theta."""
+def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
+    """Return the projection of v on `{0 <= q <= caps, sum q = total}`, with a cap for each entry.
+
+    It is `clip(v - theta, 0, caps)`, theta the multiplier of the total: between two kinks of the sum.
+    """
     at = np.concatenate([v, v - caps])
     order = np.argsort(-at, kind="stable")
     slopes = np.cumsum(np.repeat([1.0, -1.0], v.size)[order])[:-1]  # between one kink and the next
     at = at[order]
-    return np.concatenate([[0.0], np.cumsum(slopes * -np.diff(at))]), at
-
-
-def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
-    """Return the projection of v on `{0 <= q <= caps, sum q = total}`.
-
-    It is `clip(v - theta, 0, caps)`, theta the multiplier of the total.
-    """
-    sums, at = kinks(v, caps)
+    sums = np.concatenate([[0.0], np.cumsum(slopes * -np.diff(at))])
     k = min(max(int(np.searchsorted(sums, total)), 1), at.size - 1)
     theta = 0.5 * (at[k - 1] + at[k])
     free, full = (v > theta) & (v - caps < theta), v - caps >= theta
