@@ -144,6 +144,14 @@ def compiler_and_target() -> tuple[list[str], str]:
     return command, here
 
 
+def declarations(folder: Path = NATIVE) -> str:
+    """The structures, and the prototypes of the functions that are defined as EXPORT."""
+    definitions = "".join(f.read_text(encoding="utf-8") for f in sources(folder) if f.suffix == ".c")
+    prototypes = re.findall(r"^EXPORT (?:VECTORISED )?([^()]+\([^()]*\))", definitions, flags=re.M)
+    text = (folder / "structures.h").read_text(encoding="utf-8")
+    return "\n".join([text, *(f"{prototype};" for prototype in prototypes)])
+
+
 def generate(text: str, target: str) -> str:
     """The module that cffi reads in place of the declarations, with the parameters of each function and the
     pointers of each structure."""
@@ -196,10 +204,7 @@ def build(folder: Path = NATIVE) -> str:
             run([*compiler, "-shared", *extra, "-o", str(library), *objects, *linked]),
             "the library",
         )
-        module.write_text(
-            generate((NATIVE / "declarations.h").read_text(encoding="utf-8"), target),
-            encoding="utf-8",
-        )
+        module.write_text(generate(declarations(), target), encoding="utf-8")
         library.replace(folder / LIBRARY)
         module.replace(folder / GENERATED)
     return target

@@ -274,7 +274,8 @@ def test_the_power_root_solves_its_equation(e: float, c: float) -> None:
 
 def test_not_a_number_ends() -> None:
     q = np.empty(3)
-    native.project_capped(np.array([np.nan, 1.0, 2.0]), NONE, 1.0, 1.0, q)
+    v = np.array([np.nan, 1.0, 2.0])
+    native.library.project_capped(3, v, 0, NONE, 1.0, 1.0, q, np.empty(6))
     assert np.isnan(q).any() or q.size == 3
 
 

@@ -246,7 +246,7 @@ def test_exponentials_of_rbf_values(n: int) -> None:
     x = -np.exp(np.random.default_rng(n).uniform(-20.0, 6.5, n))
     x[:2] = [0.0, -1e3][: x[:2].size]
     values, zero = 0.5 * x[None, :], np.zeros(n)
-    native.rbf_values(values, zero[:1], zero, 1.0)
+    native.library.rbf_values(*values.shape, values, zero[:1], zero, 1.0)
     np.testing.assert_allclose(values[0], np.exp(x), rtol=1e-13, atol=1e-300)
 
 
@@ -321,7 +321,8 @@ def test_exchanges_find_the_nearest_point(n: int) -> None:
     q = 0.5 * cap
     K, F = points @ points.T, points @ (fixed + points.T @ q)
     sums = [q[group == g].sum() for g in (0, 1)]
-    steps = native.exchanges(K, group, cap, 1e-10, 100_000, q, F)
+    ends = np.empty((2, 2), np.int64)
+    steps = native.library.exchange(n, 2, K, group, cap, 1e-10, 100_000, q, F, *ends)
     assert steps < 100_000
     np.testing.assert_allclose(F, points @ (fixed + points.T @ q), atol=1e-9)
     assert (q >= 0.0).all() and (q <= cap).all()

@@ -140,7 +140,10 @@ class Gram:
 
         def add(part: slice) -> None:
             kind = native.KINDS[k.name]
-            native.kernel_sums(kind, k.degree, k.gamma, k.coef0, A, a, c, B, b, part.start, out[part])
+            sums, count = out[part], part.stop - part.start
+            native.library.kernel_sums(
+                kind, k.degree, k.gamma, k.coef0, *A.shape, A, a, c, b.size, B, b, part.start, count, sums
+            )  # fmt: skip
 
         step = max(256, _PART // max(1, rows.size) // 256 * 256)
         parts = [slice(i, min(i + step, b.size)) for i in range(0, b.size, step)]

@@ -81,7 +81,7 @@ class Kernel:
         G = G.toarray() if sparse.issparse(G) else np.asarray(G)
         if self.name == "rbf":
             G = np.ascontiguousarray(G)
-            native.rbf_values(G, row_norms(A) ** 2, row_norms(B) ** 2, self.gamma)
+            native.library.rbf_values(*G.shape, G, row_norms(A) ** 2, row_norms(B) ** 2, self.gamma)
             return G
         if self.name == "linear":
             return G

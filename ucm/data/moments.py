@@ -52,7 +52,8 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
     if sparse.issparse(X):
         gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
         columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
-        native.add_outer(X.data, columns, starts, np.ascontiguousarray(d), gram, s)
+        d = np.ascontiguousarray(d)
+        native.library.add_outer(d.size, X.data, columns, starts, d, s.size, gram, s)
         gram += gram.T  # a row's columns may come in any order
         np.einsum("ii->i", gram)[...] *= 0.5
         if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd

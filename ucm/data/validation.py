@@ -241,7 +241,11 @@ class Fingerprint:
 
 
 def _sum(v: np.ndarray) -> tuple[int, int]:
-    return native.checksum(v.view(np.int32) if v.itemsize == 4 else v.view(np.int64))
+    short, found = v.itemsize == 4, np.empty(2, dtype=np.int64)
+    checksum = native.library.checksum_short if short else native.library.checksum_long
+    checksum(v.size, v.view(np.int32 if short else np.int64), found)
+    total, top = found.tolist()
+    return total, top
 
 
 # --- labels, weights and groups ----------------------------------------------------------------

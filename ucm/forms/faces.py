@@ -303,9 +303,12 @@ def min_norm_point(
         return q, fixed + points.T @ q
     K = np.ascontiguousarray(points @ points.T)
     h = points @ fixed
+    ends = np.empty((2, rest.size), np.int64)
     scale = max(float(np.abs(h).max()), float(np.abs(K).max()) * float(rest.sum()), 1e-300)
     for _ in range(_ROUNDS):
-        steps = native.exchanges(K, group, caps, 1e-13 * scale, _STEPS, q, h + K @ q)
+        steps = native.library.exchange(
+            q.size, rest.size, K, group, caps, 1e-13 * scale, _STEPS, q, h + K @ q, *ends
+        )
         q = _refined(fixed, points, caps, group, q, monitor)
         if steps < _STEPS or monitor.timed_out:
             break

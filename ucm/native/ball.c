@@ -74,7 +74,7 @@ static scale_t scale(int64_t m, const double *pos, int64_t k, const double *neg,
 /* q(t) of the largest t <= limit with ||q(t)|| <= radius; limit is 1 (projection) or inf. Mass 1, or 1/2 in each class.
    found: t and, for each class, tau with q = t (v - tau)_+. t = 0 is the uniform vector, t = inf the entries
    equal to the largest, t = nan says that the squares of v overflow or vanish. out may be v; work is (2 n,). */
-VECTORISED void project_ball_simplex(int64_t n, const double *v, int64_t labelled, const double *classes, double radius,
+EXPORT VECTORISED void project_ball_simplex(int64_t n, const double *v, int64_t labelled, const double *classes, double radius,
                                      double limit, double *out, double *found, double *work)
 {
     const double mass = labelled ? 0.5 : 1.0;

@@ -1,11 +1,12 @@
-"""The binding of the compiled C library, which checks the arrays of every call against the declaration.
+"""The compiled C library, whose binding checks the arrays of every call against the declaration.
 
     library.threshold(v.size, v, cap, mass, root)
 
 An array is passed where the declaration has a pointer. It must have the declared type of elements, be
 contiguous and, unless declared `const`, writable; nothing is converted or copied, so that a slow call
 cannot go unseen.
-Functions are those of `declarations.h`, which the build turns into `_declarations`; calls release the GIL.
+Functions are those that a C file defines as EXPORT, with the structures of `structures.h`: the build turns
+both into `_declarations`. Calls release the GIL. Two functions that many call have Python wrappers.
 """
 
 from __future__ import annotations
@@ -16,11 +17,18 @@ import importlib
 import platform
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["KINDS", "blas_threads", "fill_to_mass", "library", "threshold"]
+
+Vector = NDArray[np.float64]
 
 _HERE = Path(__file__).resolve().parent
 _FILE = _HERE / "_kernels.bin"
@@ -63,7 +71,7 @@ _ffi, _loaded, _parameters = _load()
 
 @functools.cache
 def structure(name: str) -> np.dtype:
-    """Return the NumPy dtype of a C structure of `declarations.h`.
+    """Return the NumPy dtype of a C structure of `structures.h`.
 
     C and the caller share an array of shape () with this dtype. Pointers are addresses, see `point`.
     """
@@ -158,11 +166,11 @@ def _use_blas() -> None:
 
 
 class _Library:
-    """The functions of `declarations.h` as attributes, wrapped at first access."""
+    """The functions of the C files as attributes, wrapped at first access."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _parameters:
-            raise AttributeError(f"ucm/native/declarations.h has no function {name}")
+            raise AttributeError(f"no file of ucm/native exports a function {name}")
         _use_blas()
         function = _checked(name)
         setattr(self, name, function)
@@ -170,3 +178,48 @@ class _Library:
 
 
 library = _Library()
+
+
+# --- wrappers ------------------------------------------------------------------------------------------
+def threshold(v: Vector, cap: float, mass: float) -> tuple[float, float]:
+    """Return the root (ref, shift) of `sum clip((v - ref) - shift, 0, cap) = mass`; ref -inf: all capped."""
+    root = np.empty(2)
+    library.threshold(v.size, v, cap, mass, root, np.empty(v.size))
+    return float(root[0]), float(root[1])
+
+
+def fill_to_mass(g: Vector, caps: float | Vector, mass: float) -> tuple[Vector, float, tuple[float, float]]:
+    """Return a maximiser of <g, q> over `0 <= q <= caps`, `sum q = mass`, the maximum and the multipliers.
+
+    Tied entries are filled in proportion to their caps. The last result is the interval of multipliers of the
+    mass; its upper end is the entry at which the caps from the largest entry down reach the mass. caps is a
+    number, which may be inf, or one number for each entry.
+    """
+    each, q, results = isinstance(caps, np.ndarray), np.empty(g.size), np.empty(3)
+    upper: Any = caps if each else np.array([caps])
+    library.fill_to_mass(g.size, g, each, upper, mass, q, results, np.empty(2 * g.size))
+    height, low, high = results.tolist()
+    return q, height, (low, high)
+
+
+KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
+"""`exp(-gamma |a - b|^2)` from inner products, or from differences: the second loses less to rounding."""
+
+
+# --- threads ------------------------------------------------------------------------------------------
+_ALONE = 9000  # entries of a matrix below which OpenBLAS takes one thread
+
+
+@functools.cache
+def _pools() -> Any:
+    return ThreadpoolController()
+
+
+def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
+    """Return a context with one BLAS thread for an order below 500, else one without effect.
+
+    With more threads, those of a busy machine wait for each other (measured: a Cholesky factor of order 192
+    took 283 ms, not 1). Products with fewer than 9,000 `entries` have one thread anyway: no effect.
+    """
+    alone = order >= 500 or entries < _ALONE
+    return nullcontext() if alone else _pools().limit(limits=1, user_api="blas")

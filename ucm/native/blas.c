@@ -11,7 +11,7 @@ static syrk_t syrk;
 static potrf_t potrf;
 static potrs_t potrs;
 
-void use_blas(int32_t width_, void *dsyrk, void *dpotrf, void *dpotrs)
+EXPORT void use_blas(int32_t width_, void *dsyrk, void *dpotrf, void *dpotrs)
 {
     width = width_;
     syrk = (syrk_t)dsyrk;

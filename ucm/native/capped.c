@@ -18,7 +18,7 @@ root_t capped_root(int64_t n, const double *v, double cap, double mass, double *
     return solve_root(n, v, cap, mass, guess, work);
 }
 
-void threshold(int64_t n, const double *v, double cap, double mass, double *root, double *work)
+EXPORT void threshold(int64_t n, const double *v, double cap, double mass, double *root, double *work)
 {
     const root_t found = capped_root(n, v, cap, mass, work);
     root[0] = found.ref;
@@ -40,7 +40,7 @@ int64_t pack(int64_t n, const double *v, const double *classes, double *out)
 }
 
 /* The nearest q with 0 <= q <= cap and mass 1, or mass 1/2 in each class; out may be v, work is (2 n,). */
-VECTORISED void project_capped(int64_t n, const double *v, int64_t labelled, const double *classes, double cap_pos,
+EXPORT VECTORISED void project_capped(int64_t n, const double *v, int64_t labelled, const double *classes, double cap_pos,
                                double cap_neg, double *out, double *work)
 {
     if (labelled == 0) {
@@ -68,7 +68,7 @@ VECTORISED void project_capped(int64_t n, const double *v, int64_t labelled, con
 /* A maximiser q of <g, q> over 0 <= q <= caps, sum q = mass: the largest entries first, ties in proportion to their
  * caps. `each` says whether there is a cap for each entry or one, which may be inf. found: <g, q>, and the ends of the
  * interval of multipliers of the mass; work is (2 n,). Found by quickselect. */
-void fill_to_mass(int64_t n, const double *g, int64_t each, const double *caps, double mass, double *q, double *found,
+EXPORT void fill_to_mass(int64_t n, const double *g, int64_t each, const double *caps, double mass, double *q, double *found,
                   double *work)
 {
     double *a = work, *w = work + n, theta = NAN;

@@ -9,19 +9,18 @@
 #define LOW UINT64_C(0xFFFFFFFF)
 #define MAGNITUDE INT64_C(0x7FFFFFFFFFFFFFFF) /* all but the sign */
 
-#define CHECKSUM(name, type)                                                  \
-    VECTORISED void name(int64_t n, const type *words, int64_t *found)        \
-    {                                                                         \
-        uint64_t total = 0;                                                   \
-        int64_t top = 0;                                                      \
-        for (int64_t i = 0; i < n; i++) {                                     \
-            const int64_t word = words[i], size = word & MAGNITUDE;           \
-            const uint64_t moved = (uint64_t)word + (uint64_t)i * ODD;        \
-            top = size > top ? size : top;                                    \
-            total += (uint64_t)word + (moved & LOW) * (moved >> 32);          \
-        }                                                                     \
-        found[0] = (int64_t)total;                                            \
-        found[1] = top;                                                       \
+#define CHECKSUM                                                          \
+    {                                                                     \
+        uint64_t total = 0;                                               \
+        int64_t top = 0;                                                  \
+        for (int64_t i = 0; i < n; i++) {                                 \
+            const int64_t word = words[i], size = word & MAGNITUDE;       \
+            const uint64_t moved = (uint64_t)word + (uint64_t)i * ODD;    \
+            top = size > top ? size : top;                                \
+            total += (uint64_t)word + (moved & LOW) * (moved >> 32);      \
+        }                                                                 \
+        found[0] = (int64_t)total;                                        \
+        found[1] = top;                                                   \
     }
-CHECKSUM(checksum_long, int64_t)
-CHECKSUM(checksum_short, int32_t)
+EXPORT VECTORISED void checksum_long(int64_t n, const int64_t *words, int64_t *found) CHECKSUM
+EXPORT VECTORISED void checksum_short(int64_t n, const int32_t *words, int64_t *found) CHECKSUM

@@ -126,7 +126,7 @@ VECTORISED static bool on_support(quadratic_t *q)
 /* Rounds of a sweep over all coordinates, sweeps over those that are not 0 and Newton steps on them, from x on, with r the
    gradient of the quadratic part there. Ends when no slope leaves its walls by more than tol, or after q->left rounds:
    true; false where `budget` multiplications are spent, and the next call goes on. */
-uint8_t minimise_quadratic(quadratic_t *q, double budget)
+EXPORT uint8_t minimise_quadratic(quadratic_t *q, double budget)
 {
     q->work = 0;
     while (q->left > 0) {

@@ -67,7 +67,7 @@ static void sweep(int64_t n, const double *v, int64_t labelled, const double *cl
 /* The point with sum q log(N q) = radius and mass 1, or 1/2 in each class, from a guess of lam. least is the
    entropy of the uniform vector. found: lam, theta of each class, and 1 where the residuals are rounding (else
    out has no meaning). */
-void project_entropy(int64_t n, const double *v, int64_t labelled, const double *classes, double radius, double least,
+EXPORT void project_entropy(int64_t n, const double *v, int64_t labelled, const double *classes, double radius, double least,
                      double lam, double *out, double *found)
 {
     const int count = labelled ? 2 : 1;
@@ -137,7 +137,7 @@ failed:
 /* The maximiser of <g, q> with sum q log(N q) = radius and mass 1, or 1/2 in each class. It is
    mass_o exp(g_i / lam) / sum_o exp(g_j / lam); lam by Newton's method on (h - least)^(-1/2) within a bracket.
    found: lam and, for each class, theta with lam (log(N q) + 1) = g - theta. */
-void support_entropy(int64_t n, const double *g, int64_t labelled, const double *classes, double radius, double least,
+EXPORT void support_entropy(int64_t n, const double *g, int64_t labelled, const double *classes, double radius, double least,
                      double *out, double *found)
 {
     const int count = labelled ? 2 : 1;

@@ -4,7 +4,7 @@
 #include "native.h"
 
 /* Steps until no pair violates by more than eps, `limit` at most: how many. low and high are (groups). */
-VECTORISED int64_t exchange(int64_t n, int64_t groups, const double *K, const int64_t *group, const double *cap, double eps,
+EXPORT VECTORISED int64_t exchange(int64_t n, int64_t groups, const double *K, const int64_t *group, const double *cap, double eps,
                             int64_t limit, double *q, double *F, int64_t *low, int64_t *high)
 {
     for (int64_t step = 0; step < limit; step++) {

@@ -607,7 +607,7 @@ static void advance(hulls_t *h, int ended)
 
 /* Outer steps, one for each of `count` rows of log, fewer when done or when `budget` multiplications are spent: then the
    next call goes on where this one stopped. How many were completed. A row of log has passes, relative gap and value. */
-int64_t solve_hulls(hulls_t *h, int64_t count, double *log, double budget)
+EXPORT int64_t solve_hulls(hulls_t *h, int64_t count, double *log, double budget)
 {
     const double passes = h->passes + h->forming, systems = (double)h->systems, n = (double)h->n;
     int64_t done = 0;

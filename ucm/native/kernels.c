@@ -43,7 +43,7 @@ INLINED double exp_double(double x)
 }
 
 /* G <- exp(-gamma |x_i - z_j|^2) in place of inner products; a, b hold the squares. */
-VECTORISED void rbf_values(int64_t rows, int64_t columns, double *G, const double *a, const double *b, double gamma)
+EXPORT VECTORISED void rbf_values(int64_t rows, int64_t columns, double *G, const double *a, const double *b, double gamma)
 {
     for (int64_t i = 0; i < rows; i++) {
         double *restrict row = G + i * columns;
@@ -68,7 +68,7 @@ typedef struct { int64_t kind, degree; double gamma, coef0; } kernel_t;
 #include "kernels.h"
 
 /* out_j += sum_i c_i k(a_i, x_(first + j)) over the count rows a_i, (count, features). */
-VECTORISED void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features,
+EXPORT VECTORISED void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features,
                             const double *a, const double *own, const double *c, int64_t stride, const double *x,
                             const double *squares, int64_t first, int64_t n, double *restrict out)
 {

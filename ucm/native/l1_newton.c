@@ -289,7 +289,7 @@ static double work(const l1_t *p)
    upper, and ridge[k]. Its solution stands in row k of Z, its dual point in row k of A, and in row k of log the objective,
    the gap (inf where it was not looked at), passes, systems and steps. Stops at an unproven problem, or when `budget`
    multiplications are spent: then the next call goes on where this one stopped. */
-int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge,
+EXPORT int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge,
                 double *Z, double *A, double *log, double budget)
 {
     const int64_t m = p->m, n = p->n;

@@ -7,9 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#pragma GCC visibility push(default) /* the rest of the library is hidden (-fvisibility=hidden) */
-#include "declarations.h"
-#pragma GCC visibility pop
+#include "structures.h"
+
+/* A function that Python calls; the rest of the library is hidden (-fvisibility=hidden). The build takes its prototype from
+   the definition: sizes come before the arrays that have them, and "const" is for arrays that are only read. */
+#define EXPORT __attribute__((visibility("default")))
 
 /* VECTORISED compiles a function twice, for AVX2 and for the baseline of its target, and the loader chooses (ifunc, which
    glibc has and musl, macOS and Windows have not). Put it before functions with loops over samples or features; what

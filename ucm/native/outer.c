@@ -3,7 +3,7 @@
 
 /* s += sum_i d_i x_i over the m rows of a CSR matrix and, to H (n, n), of every pair of entries of sum_i d_i x_i x_i'
    one of both. */
-VECTORISED void add_outer(int64_t m, const double *values, const int32_t *columns, const int32_t *starts, const double *d,
+EXPORT VECTORISED void add_outer(int64_t m, const double *values, const int32_t *columns, const int32_t *starts, const double *d,
                           int64_t n, double *restrict H, double *restrict s)
 {
     for (int64_t i = 0; i < m; i++) {

@@ -22,7 +22,7 @@ static const double EPS = 0x1p-52;
 
 /* --- terms of p > 1: phi(u) = C (p - 1) xi^p with xi = (|u| / (C p))^(1 / (p - 1)) ------------------------------ */
 
-double smo_slack(double a, double C, double p)
+EXPORT double smo_slack(double a, double C, double p)
 {
     if (p == 1.0 || a <= 0.0) return 0.0;
     const double r = a / (C * p);
@@ -83,7 +83,7 @@ static double root(double d, double eta, double ai, double yi, double Ci, double
 }
 
 /* The best step t in (0, top] for a pair with F_j - F_i = d > 0 and curvature eta of Q. */
-double smo_step(double d, double eta, double ai, double yi, double Ci, double aj, double yj, double Cj, double p, double top)
+EXPORT double smo_step(double d, double eta, double ai, double yi, double Ci, double aj, double yj, double Cj, double p, double top)
 {
     if (p == 1.0) return eta > 0.0 ? smaller(top, d / eta) : top;
     eta = larger(eta, 0.0);
@@ -327,7 +327,7 @@ static bool move(smo_t *S, int64_t i, int64_t j, float Kij)
    |value + rate fall + share gap|, fall what the objective has fallen by without its terms phi; where that says that a
    square has become negative, or the gap falls no more, the rows are too rounded to go on. Returns 0 then, 1 at the limit,
    2 where the kernel is indefinite, 3 where a row is needed. */
-int32_t smo(smo_t *S, double eps, double gap, int64_t limit)
+EXPORT int32_t smo(smo_t *S, double eps, double gap, int64_t limit)
 {
     levels_t *const levels = (levels_t *)S->levels;
     int64_t from = 0;

@@ -36,7 +36,7 @@ class SampleTables(ABC):
     ----------
     n : the dimension worked in
     tables : the samples of each, dense or CSR; parts : their values, columns and starts, see `rows_t` in
-        `ucm/native/declarations.h`
+        `ucm/native/structures.h`
     caps, masses, factors : (2,) of the classes; of boxes no mass counts
     row_caps : the cap of each sample, class after class; None: that of its class
     sizes : how many samples each has

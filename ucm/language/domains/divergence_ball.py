@@ -96,12 +96,14 @@ class Entropy(ConjugateFunction):
         """Return the point by compiled code, except with weights, a huge v, or without convergence."""
         reach = float(np.ptp(v))
         if self.weights is None and radius > least + ROUNDING * least and (reach <= FAR or not prox):
-            q, unit, converged = np.empty_like(v), 1.0, 1.0
+            q, unit, found = np.empty_like(v), 1.0, np.ones(4)
+            C, labels, limits = native.library, samples.labels, (radius, least)
             if prox:
-                lam, *theta, converged = native.project_entropy(v, samples.labels, radius, least, reach, q)
+                C.project_entropy(v.size, v, labels.size, labels, *limits, reach, q, found)
             else:
                 g, unit = scaled(v, samples.groups, prox=False)
-                lam, *theta = native.support_entropy(g, samples.labels, radius, least, q)
+                C.support_entropy(v.size, g, labels.size, labels, *limits, q, found)
+            lam, *theta, converged = found.tolist()
             if converged:
                 with np.errstate(over="ignore"):  # the slope in directions next to 0
                     w = q / (q + lam) if prox else q / lam / unit

@@ -129,11 +129,14 @@ class PowerFunction(SeparableFunction):
     ) -> tuple[Vec, KKTPoint | None] | None:
         if not self.euclidean:
             return None
-        q, limit, unit = np.empty_like(v), 1.0 if prox else math.inf, 1.0
-        t, *theta = native.project_ball_simplex(v, samples.labels, radius, limit, q)
-        if math.isnan(t):
+        q, found, work = np.empty_like(v), np.empty(3), np.empty(2 * v.size)
+        labels, limit, unit = samples.labels, 1.0 if prox else math.inf, 1.0
+        project = native.library.project_ball_simplex
+        project(v.size, v, labels.size, labels, radius, limit, q, found, work)
+        if math.isnan(found[0]):
             v, unit = scaled(v, samples.groups, prox)
-            t, *theta = native.project_ball_simplex(v, samples.labels, radius, limit, q)
+            project(v.size, v, labels.size, labels, radius, limit, q, found, work)
+        t, *theta = found.tolist()
         levels = tuple(unit * x for x in theta[: len(samples.groups)])
         return q, None if t >= limit else KKTPoint(q, t / unit, q, t / unit, levels)
 

@@ -218,7 +218,8 @@ class Capped(BoundSimplex):
         q = np.empty_like(v)
         if not self.floor and all(isinstance(g.cap, float) for g in self._above):
             first, last = self._above[0].cap, self._above[-1].cap
-            native.project_capped(v, self.samples.labels, first, last, q)
+            labels, work = self.samples.labels, np.empty(2 * v.size)
+            native.library.project_capped(v.size, v, labels.size, labels, first, last, q, work)
             return q
         v = v - self._base
         for g in self._above:

@@ -31,7 +31,7 @@ class L1Newton:
     ----------
     X, y : the samples and their labels
     form, c : the last problem, and what the samples weigh there
-    state : that of `l1_path`, see `ucm/native/declarations.h`
+    state : that of `l1_path`, see `ucm/native/structures.h`
     z, t : the end of the last problem, and the margins there
     arrays : the other arrays of the state
     """

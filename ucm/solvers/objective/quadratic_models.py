@@ -83,7 +83,7 @@ class Columns(NamedTuple):
     mass: float
 
     def arrays(self) -> dict[str, NDArray | None]:
-        """Return the arrays of `quadratic_t` in `ucm/native/declarations.h`."""
+        """Return the arrays of `quadratic_t` in `ucm/native/structures.h`."""
         X, h = self.X, self.h
         if isinstance(X, np.ndarray):
             values, rows, starts = X.T, None, None

@@ -1,27 +1,5 @@
-/* Functions that Python calls. No preprocessor here: native.h includes this file, and cffi reads it. Sizes come before
-   the arrays that have them; "const" is checked (other arrays must be writable), and so are element types. */
-
-const char *built_from(void);
-void use_blas(int32_t width, void *dsyrk, void *dpotrf, void *dpotrs);
-
-/* capped.c */
-void threshold(int64_t n, const double *v, double cap, double mass, double *root, double *work);
-void fill_to_mass(int64_t n, const double *g, int64_t each, const double *caps, double mass, double *q, double *found, double *work);
-void project_capped(int64_t n, const double *v, int64_t labelled, const double *classes, double cap_pos, double cap_neg, double *out, double *work);
-
-/* ball.c */
-void project_ball_simplex(int64_t n, const double *v, int64_t labelled, const double *classes, double radius, double limit, double *out, double *found, double *work);
-
-/* entropy.c */
-void project_entropy(int64_t n, const double *v, int64_t labelled, const double *classes, double radius, double least, double lam, double *out, double *found);
-void support_entropy(int64_t n, const double *g, int64_t labelled, const double *classes, double radius, double least, double *out, double *found);
-
-/* checksum.c */
-void checksum_long(int64_t n, const int64_t *words, int64_t *found);
-void checksum_short(int64_t n, const int32_t *words, int64_t *found);
-
-/* outer.c */
-void add_outer(int64_t m, const double *values, const int32_t *columns, const int32_t *starts, const double *d, int64_t n, double *H, double *s);
+/* Structures that C shares with Python. No preprocessor here: native.h includes this file, and cffi reads it. "const" is checked:
+   other arrays must be writable. */
 
 /* hulls.c */
 typedef struct {
@@ -60,8 +38,6 @@ typedef struct {
     double gap, value, passes, forming;
 } hulls_t;
 
-int64_t solve_hulls(hulls_t *h, int64_t count, double *log, double budget);
-
 /* coordinate.c */
 typedef struct {
     int64_t n, m, left;             /* coordinates; samples behind H; rounds that are left */
@@ -78,8 +54,6 @@ typedef struct {
     int64_t *support;               /* (n,) scratch */
     int64_t work;                   /* multiplications of the last call */
 } quadratic_t;
-
-uint8_t minimise_quadratic(quadratic_t *q, double budget);
 
 /* l1_newton.c */
 typedef struct {
@@ -99,18 +73,7 @@ typedef struct {
     int64_t begun, stale, stuck, steps, systems, status; /* status: 0 under way, 1 proven, 2 nothing is gained any more */
 } l1_t;
 
-int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge, double *Z, double *A, double *log, double budget);
-
-/* exchange.c */
-int64_t exchange(int64_t n, int64_t groups, const double *K, const int64_t *group, const double *cap, double eps, int64_t limit, double *q, double *F, int64_t *low, int64_t *high);
-
-/* kernels.c */
-void rbf_values(int64_t rows, int64_t columns, double *G, const double *a, const double *b, double gamma);
-void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features, const double *a, const double *own, const double *c, int64_t stride, const double *x, const double *squares, int64_t first, int64_t n, double *out);
-
 /* smo.c */
-double smo_slack(double a, double C, double p);
-double smo_step(double d, double eta, double ai, double yi, double Ci, double aj, double yj, double Cj, double p, double top);
 typedef struct {
     int64_t n, groups, features, stride, kind, degree; /* variables at hand; features and entries of a row of X */
     int64_t capacity, most, slots, filled;             /* floats of the store; rows at most, for now, so far */
@@ -131,5 +94,3 @@ typedef struct {
     int32_t *where, *owner, *keep;     /* slot of each row, or -1; its variable; (2n) scratch */
     int64_t *used;                     /* when each slot was */
 } smo_t;
-
-int32_t smo(smo_t *S, double eps, double gap, int64_t limit);
