@@ -22,10 +22,7 @@ from ucm.language.domains import Box, CappedSimplex, KLBall, NormBall, Simplex
 from ucm.language.domains.convex_combination import (
     ConvexCombination,
     SmoothCombination,
-    ball_coefficient,
-    coefficients_of_sum_one,
     convex_combination,
-    simplex_coefficient,
     unit_of,
 )
 from ucm.language.robust import as_model
@@ -446,23 +443,39 @@ def test_the_coefficients_of_a_convex_combination_against_a_search(seed: int) ->
     a, b = (np.sort(rng.standard_normal(s))[::-1].copy() for s in (m, k))
     ball = seed % 2 == 1
     cap, other = rng.uniform(1.0 / m, 1.2), rng.uniform(1.0 / k, 1.2)
-    unit, radius, length, at = 1.3, 0.7, 1.1, 0.4
+    radius, length, at = 0.7, 1.1, 0.4
 
     def cost(t: float) -> float:
         first = np.sum((nearest_in_simplex(a, cap * t, t) - a) ** 2) if t > 0.0 else np.sum(a**2)
         s = 1.0 - t
         if ball:
-            return first + max(0.0, length - radius * s) ** 2 + (unit * s - at) ** 2
+            return first + max(0.0, length - radius * s) ** 2 + (radius * s - at) ** 2
         rest = nearest_in_simplex(b, other * s, s) if s > 0.0 else 0.0 * b
         return first + np.sum((rest - b) ** 2)
 
     best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12})
-    second = ball_coefficient(radius, unit, length, at) if ball else simplex_coefficient(b, other)
-    found = coefficients_of_sum_one([simplex_coefficient(a, cap), second])
-    theta, most, t = found[0]
-    assert found[:, 2].sum() == pytest.approx(1.0, abs=1e-12)
-    assert found[:, 2].min() >= 0.0
+    M = of(
+        CappedSimplex(cap), NormBall(radius) if ball else CappedSimplex(other), sizes=[m, 2 if ball else k]
+    )
+    assert isinstance(M, SmoothCombination)
+    q = M.project(np.concatenate([a, [length, 0.0, at] if ball else b]))
+    t, s = M.coefficients(q)
+    assert t + s == pytest.approx(1.0, abs=1e-12)
+    assert min(t, s) >= 0.0
     assert cost(float(np.clip(t, 0.0, 1.0))) <= best.fun + 1e-9
-    if t > 1e-6:
-        q = np.clip(a - theta, 0.0, most)
-        np.testing.assert_allclose(q, nearest_in_simplex(a, cap * t, t), atol=1e-9)
+    np.testing.assert_allclose(q[:m], nearest_in_simplex(a, cap * t, t) if t > 0.0 else 0.0 * a, atol=1e-9)
+
+
+def test_scores_far_from_0_and_far_apart() -> None:
+    """The normal cone, where rounding of the scores is as large as the coefficients, and beyond."""
+    rng = np.random.default_rng(0)
+    mixed, balls = of(CappedSimplex(0.3), NormBall(0.1), sizes=[5, 2]), of(None, NormBall(70.0), sizes=[2])
+    for M, reach in ((mixed, 1.0), (balls, 70.0)):
+        assert isinstance(M, SmoothCombination)
+        for power in range(-6, 16):
+            v = 10.0**power * (rng.standard_normal(M.dim) + rng.choice([0.0, 1e3]))
+            q = M.project(v)
+            normal = v - q
+            size = reach * (reach + float(np.linalg.norm(v)))
+            assert M.violation(q) <= 1e-12
+            assert M.support(normal)[0] - normal @ q <= 1e-13 * size

@@ -1,13 +1,12 @@
 """Convex combinations of domains: the coefficients of the convex hull of a union of sets.
 
-The nearest point to v with `q_g in t_g D_g`, `sum t_g = 1`, has one multiplier mu of the sum. The coefficient
-t_g that is best at mu does not grow with mu and is piecewise linear, for a capped simplex and for a ball. So
-is the sum of the t_g, and the root mu lies between two breakpoints: linear interpolation finds it.
+The nearest point to v with `q_g in t_g D_g`, `sum t_g = 1`, minimises over t on the simplex the sum of the
+convex functions `f_g(t_g) = |q_g - v_g|^2 / 2`, q_g the nearest point of `t_g D_g`. With `p = P(v_g / t_g)`
+and J the Jacobian of the projection P on D_g,
 
-For a capped simplex the best (q, t) of `|q - v|^2 / 2 + mu t` with `0 <= q <= t / r`, `sum q = t`, is
-`q = clip(v - theta, 0, t / r)`. With `G(x) = sum_i max(0, v_i - x) + r x`, convex and piecewise linear,
-`sum q = t` says that G has one value at theta and `psi = theta + t / r`, `G(theta) = G(psi) = L`, and the
-derivative in t vanishes where `L / r - (psi - theta) = mu`. All are piecewise linear in L.
+    f_g' = <t_g p - v_g, p>,    f_g'' = <p, (I - J) p>,
+
+both constant or linear between the kinks of a capped simplex or a ball, so that Newton's method ends.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +31,9 @@ from ucm.language.parameter import value
 from ucm.language.perspective import perspective
 from ucm.language.simplex_projection import round_violation, vector
 
-_NONE = 1e-13  # a coefficient that counts as 0
-_INTEGER = 1e-12  # relative: the inverse of a cap that is an integer up to rounding
+_NONE = 1e-13  # a coefficient that counts as 0 in Jacobians
+_ROUNDING = 2e-16  # of a coefficient
+_STEPS = 100  # of Newton's method, which takes about 6
 
 
 @dataclass(frozen=True)
@@ -157,81 +157,13 @@ class ConvexCombination(BoundDomain):
 
 
 # --- the projection --------------------------------------------------------------------------------
-class Coefficient(NamedTuple):
-    """The coefficient t of an operand, a piecewise linear function of the multiplier mu of `sum t = 1`.
-
-    Its breakpoints have descending mu: the first t is 0, the last one 1.
-    """
-
-    mu: Vec
-    t: Vec
-    theta: Vec
-    r: float = 1.0  # t over the largest entry of q
-
-    @classmethod
-    def up_to_one(cls, mu: Vec, t: Vec, theta: Vec, r: float = 1.0) -> Coefficient:
-        """Return the function of these breakpoints, cut off at t = 1, so that no larger t cancels."""
-        k = min(int(np.searchsorted(t, 1.0)), t.size - 1)  # of NaN the end
-        part = (1.0 - t[k - 1]) / (t[k] - t[k - 1])
-        ends = [np.append(v[:k], v[k - 1] + part * (v[k] - v[k - 1])) for v in (mu, theta)]
-        return cls(ends[0], np.append(t[:k], 1.0), ends[1], r)
-
-
-def simplex_coefficient(v: Vec, cap: float) -> Coefficient:
-    """Return the coefficient function of a capped simplex for scores v in descending order."""
-    n = v.size
-    if n == 0:
-        return Coefficient(np.array([-np.inf]), np.zeros(1), np.zeros(1))
-    r = max(1.0 / cap, 1.0)
-    r = min(float(np.rint(r)) if abs(r - np.rint(r)) <= _INTEGER * r else r, float(n))
-    k = min(int(r), n - 1)
-    u = v - v[k]  # from the entry where G is least, so that nothing large cancels
-    sums = np.concatenate([[0.0], np.cumsum(u)])
-    sums -= sums[k]
-    top = -sums[0] / r
-    if r == n:  # all weights are equal
-        ends = np.array([0.0, 1.0])
-        return Coefficient(v[k] + top - ends / n, ends, v[-1] - ends / n, r)
-    G = np.maximum(sums[:-1] + u * (r - np.arange(n)), 0.0)
-    falling, rising = np.maximum.accumulate(G[k:]), np.maximum.accumulate(G[k::-1])
-    L = np.sort(G)
-    L = np.append(L, L[-1] + 1.0)
-    theta = np.interp(L, falling, u[k:]) - np.maximum(L - falling[-1], 0.0) / (n - r)
-    psi = np.interp(L, rising, u[k::-1]) + np.maximum(L - rising[-1], 0.0) / r
-    width = np.maximum.accumulate(psi - theta)
-    mu = np.minimum.accumulate(top - (width - L / r))
-    breaks = np.append(top, mu), np.append(0.0, r * width), np.append(0.0, theta)
-    relative = Coefficient.up_to_one(*breaks, r)
-    return relative._replace(mu=v[k] + relative.mu, theta=v[k] + relative.theta)
-
-
-def ball_coefficient(radius: float, unit: float, length: float, at: float) -> Coefficient:
-    """Return the coefficient function of the cone `||p||_2 <= radius t` with the coordinate `unit t`.
-
-    `length` is that of the scores of p, `at` the score of that coordinate.
-    """
-    top, inside = unit * at + radius * length, length / radius if radius > 0.0 else 0.0
-    t = np.array([0.0, inside, inside + 1.0])
-    mu = np.array([top, unit * at - unit * unit * inside, unit * at - unit * unit * t[2]])
-    return Coefficient.up_to_one(mu, t, np.zeros(3))
-
-
-def coefficients_of_sum_one(operands: Sequence[Coefficient]) -> NDArray[np.float64]:
-    """Return theta, the cap of q and t of each operand at the multiplier with `sum t = 1`, (operands, 3)."""
-    low = max(float(f.mu[-1]) for f in operands)  # where one of them is 1
-    mu = np.concatenate([f.mu for f in operands])
-    mu = np.unique(np.append(mu[mu > low], low))
-    values = np.array([[np.interp(mu, f.mu[::-1], part[::-1]) for part in (f.theta, f.t)] for f in operands])
-    for pair, f in zip(values, operands, strict=True):
-        if f.mu[-1] == low:  # multipliers that rounding makes equal
-            pair[:, 0] = f.theta[-1], f.t[-1]
-    total = values[:, 1].sum(axis=0)
-    k = int(np.flatnonzero(total >= 1.0).max(initial=0))
-    after = min(k + 1, mu.size - 1)
-    fall = float(total[k] - total[after])
-    a = float(total[k] - 1.0) / fall if fall > 0.0 else 0.0
-    theta, t = ((1.0 - a) * values[:, :, k] + a * values[:, :, after]).T
-    return np.column_stack([theta, t / [f.r for f in operands], t])
+def _minimiser(t: Vec, slopes: Vec, curvatures: Vec) -> Vec:
+    """Return the x on the simplex with the least `sum_g slopes_g x_g + curvatures_g (x_g - t_g)^2 / 2`."""
+    free = t - (slopes - slopes.min()) / curvatures
+    order = np.argsort(-curvatures * free)
+    multipliers = (np.cumsum(free[order]) - 1.0) / np.cumsum(1.0 / curvatures[order])
+    count = np.count_nonzero(multipliers < (curvatures * free)[order])  # of positive x, the first ones
+    return np.maximum(free - multipliers[count - 1] / curvatures, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,39 +172,75 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
 
     Each operand has one domain, a point none.
 
-    The projection is the sum over the operands of the projections on their cones at a multiplier mu of
-    `sum t`, the root of `sum_g t_g(mu) = 1`. Where t_g > 0, with `q = P(v / t)` and J its Jacobian,
-    `d t_g = (b_g'd - d mu) / H_g` for `b_g = ((I - J) q, rho)` and `H_g = rho^2 + <q, (I - J) q>`, so that
+    Where t_g > 0, with `q = P(v / t)` and J its Jacobian, `d t_g = (b_g'd - d mu) / H_g` for
+    `b_g = ((I - J) q, rho)` and `H_g = rho^2 + <q, (I - J) q>`, mu the multiplier of the sum of t, so that
     the Jacobian is
 
         diag(J) + sum_g b_g b_g' / H_g - h h' / sum_g (1 / H_g),   h = sum_g b_g / H_g / sqrt(sum_g 1 / H_g).
     """
 
+    @functools.cached_property
+    def _normal(self) -> Vec:
+        """The vector e with `<e, q> = sum_g t_g`, (dim,)."""
+        e = np.ones(self.dim)
+        for o in self.operands:
+            if o.unit:
+                for p in o.parts:
+                    e[p.where] = 0.0
+                e[o.place] = 1.0 / o.unit
+        return e
+
     def project(self, v: Vec) -> Vec:
         v = vector(v)
-        solution = coefficients_of_sum_one([self._coefficient(o, v) for o in self.operands])
-        q, t = np.zeros(self.dim), solution[:, 2]
-        for o, (theta, most, t_g) in zip(self.operands, solution, strict=True):
-            for p in o.parts if t_g > 0.0 else ():
-                scores = v[p.where]
-                if o.unit:
-                    length, r = float(np.linalg.norm(scores)), t_g * _radius(p.domain)
-                    q[p.where] = scores if length <= r else scores * (r / length)
-                else:
-                    np.clip(scores - theta, 0.0, most, out=q[p.where])
+        t = np.full(len(self.operands), 1.0 / len(self.operands))
+        slopes, curvatures = self._derivatives(v, t)
+        v = v + (slopes @ t) * self._normal  # the same problem, in which nothing large cancels
+        slopes -= slopes @ t
+        sizes = np.sqrt(np.bincount(self._operand_of, v * v, t.size))
+        for _ in range(_STEPS):
+            move = _minimiser(t, slopes, curvatures) - t
+            level = slopes @ t  # the slopes of positive coefficients meet there; move sums to 0 with rounding
+            fall, step, root = float((level - slopes) @ move), 1.0, np.sqrt(curvatures)
+            if not fall > 2.0 * _ROUNDING * float((root * (sizes + root)) @ np.abs(move)):
+                break
+            while True:
+                slopes, curvatures = self._derivatives(v, t + step * move)
+                rise = float((slopes - level) @ move)
+                if not rise > 0.5 * fall:
+                    break
+                step *= fall / (fall + rise)  # it was beyond the minimum along the line
+            t = np.maximum(t + step * move, 0.0)
+        q = np.zeros(self.dim)
+        for o, t_g in zip(self.operands, t, strict=True):
+            for p in o.parts if t_g > _ROUNDING else ():
+                q[p.where] = t_g * p.domain.project(v[p.where] / t_g)
             if o.unit:
                 q[o.place] = o.unit * t_g
-        q /= t.sum()  # rounding
-        return q
+        return q / (self._normal @ q)  # rounding
 
-    def _coefficient(self, o: Operand, v: Vec) -> Coefficient:
-        scores = v[o.parts[0].where] if o.parts else np.zeros(0)
-        domain = o.parts[0].domain if o.parts else None
-        if o.unit:
-            radius = 0.0 if domain is None else _radius(domain)
-            return ball_coefficient(radius, o.unit, float(np.linalg.norm(scores)), float(v[o.place]))
-        cap = 1.0 if domain is None else domain.groups[0].most
-        return simplex_coefficient(np.sort(scores)[::-1], cap)
+    def _derivatives(self, v: Vec, t: Vec) -> tuple[Vec, Vec]:
+        """Return `f_g'` and `f_g''` at the coefficients t, (operands,) each."""
+        slopes, curvatures = np.zeros(t.size), np.zeros(t.size)
+        for g, (o, t_g) in enumerate(zip(self.operands, t.tolist(), strict=True)):
+            if o.unit:
+                slopes[g], curvatures[g] = o.unit * (o.unit * t_g - v[o.place]), o.unit**2
+            for p in o.parts:
+                scores = v[p.where]
+                if o.unit:
+                    radius = _radius(p.domain)
+                    outside = math.sqrt(scores @ scores) - t_g * radius
+                    slopes[g] -= radius * max(outside, 0.0)
+                    curvatures[g] += radius**2 * (outside > 0.0)
+                elif t_g <= _ROUNDING:
+                    height, point = p.domain.support(scores)
+                    slopes[g], curvatures[g] = -height, point @ point
+                else:  # J takes the mean off the entries between 0 and the cap
+                    point = p.domain.project(scores / t_g)
+                    between = point[(point > 0.0) & (point < p.domain.groups[0].most)]
+                    slopes[g] = (t_g * point - scores) @ point
+                    curvatures[g] = point @ point - between @ between
+                    curvatures[g] += between.sum() ** 2 / max(between.size, 1)
+        return slopes, curvatures
 
     def jacobian(self, v: Vec) -> Jacobian:
         v = vector(v)
