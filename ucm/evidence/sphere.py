@@ -18,7 +18,6 @@ from ucm.errors import SolverError, brief
 from ucm.evidence.certificate import bracket, fault
 from ucm.evidence.feasible_point import member
 from ucm.evidence.local_minimum import row_rank
-from ucm.forms.affine_rule_bounds import stays_inside
 from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import SEPARATED
 from ucm.forms.solution import Certificate
@@ -26,6 +25,7 @@ from ucm.forms.solver import Answer, LowerBoundProof
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import nearest_on_ellipsoid
 from ucm.language.robust import RobustMargin
+from ucm.solvers.sphere.affine_rules import stays_inside
 
 _OUTSIDE = 1e-8  # violation of a point of U
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors

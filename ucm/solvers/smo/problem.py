@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm import native
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
 from ucm.forms.objective import HingeDual, balance, slacks
+from ucm.language.simplex_projection import clip_to_mass
 
 _HALVINGS = 100  # halvings of the interval of a root
 
@@ -131,7 +131,8 @@ class Pairs:
             if self.hinge:
                 u[g] *= balance(u[g])
             elif abs(float(u[g].sum()) - total) > 1e-15 * total:
-                u[g] = _shifted(u[g], self.lo[g], self.hi[g], total)
+                lo = self.lo[g]
+                u[g] = lo + clip_to_mass(u[g] - lo, self.hi[g] - lo, total - float(lo.sum()))
         return u
 
     # --- reduced hulls -------------------------------------------------------------------------------
@@ -207,10 +208,12 @@ class Pairs:
         y, p, C, values = self.signs()[g], self.p, self.C[g], linear[g]
         reach = 1.0 + float(np.abs(values).max())
 
-        def excess(theta: float) -> float:
-            return float((y * C) @ np.maximum(y * (theta - values), 0.0) ** (p - 1.0))
-
-        return _root(excess, -reach, reach, 0.0)
+        low, high = -reach, reach
+        for _ in range(_HALVINGS):
+            theta = 0.5 * (low + high)
+            rises = float((y * C) @ np.maximum(y * (theta - values), 0.0) ** (p - 1.0)) < 0.0
+            low, high = (theta, high) if rises else (low, theta)
+        return 0.5 * (low + high)
 
     def gaps(self, u: Vec, F: Vec) -> Vec:
         """Return the duality gap of each group."""
@@ -235,30 +238,3 @@ class Pairs:
         if self.p != 1.0:
             dual -= (self.p - 1.0) / self.p * float(np.abs(u) @ self.slacks(u))
         return dual + gap, gap, abs(dual + gap)
-
-
-def _shifted(v: Vec, lo: Vec, hi: Vec, total: float) -> Vec:
-    """Return `clip(v - t, lo, hi)` with t such that the sum is `total`."""
-    width = hi - lo
-    if float(width.max()) == float(width.min()):
-        ref, shift = native.threshold(v - lo, float(width[0]), total - float(lo.sum()))
-        return lo + np.clip((v - lo - ref) - shift, 0.0, width)
-
-    def of(t: float) -> Vec:
-        return np.clip(v - t, lo, hi)
-
-    reach = float((np.abs(v) + np.abs(hi) + np.abs(lo)).max()) + 1e-300
-    u = of(_root(lambda t: -float(of(t).sum()), -reach, reach, -total))
-    free = (u > lo) & (u < hi)
-    if free.any():
-        u[free] += (total - float(u.sum())) / np.count_nonzero(free)
-        u = np.clip(u, lo, hi)
-    return u
-
-
-def _root(f: Callable[[float], float], lo: float, hi: float, target: float) -> float:
-    """Return the root of `f - target` for an increasing f, by 100 halvings of the interval."""
-    for _ in range(_HALVINGS):
-        t = 0.5 * (lo + hi)
-        lo, hi = (t, hi) if f(t) < target else (lo, t)
-    return 0.5 * (lo + hi)

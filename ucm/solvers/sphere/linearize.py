@@ -58,7 +58,7 @@ class Linearize(Solver[UnitNorm]):
         same = 1e-13 if form.hulls is not None else 1e-2 * monitor.tol
         limit = monitor.limit(_PROGRAMS)
         if monitor.trace:
-            monitor.report(monitor.iterations, least, float("nan"), lambda: {"w": form.lift(v)})
+            monitor.report(monitor.iterations, least, float("nan"), functools.partial(form.trace_record, v))
         for _ in range(limit):
             better = False
             for g in form.corners(v):
@@ -76,13 +76,9 @@ class Linearize(Solver[UnitNorm]):
                 if better:
                     v, least, answer = new, value, point.answer(form)
                     break
-            record = functools.partial(_trace_record, answer)
+            record = functools.partial(form.trace_record, v)
             if monitor.report(monitor.iterations + 1, least, float("nan"), record):
                 return answer.interrupted()
             if not better:
                 return answer
         return answer.ended("max_iter", f"{limit} programs solved; raise max_iter")
-
-
-def _trace_record(answer: Answer) -> dict:
-    return {"w": answer.plane[0].copy()}
