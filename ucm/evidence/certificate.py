@@ -169,7 +169,7 @@ def certify(
     if w is not None:
         primal = U.support(data, -w, splits)[0]
     if violation > INSIDE or primal + norm < -CROSSED * norm:
-        moved = moved_inside(U, data, q, violation)
+        moved = moved_inside(U, data, (q, x, violation))
         if moved is not None:
             q, x, violation = moved
             norm = data.space.norm(x, model.dual)

@@ -50,52 +50,51 @@ Moved = tuple[list[Vec], Vec, float]
 """Blocks, their point, and its violation."""
 
 
-def moved_inside(U: UncertaintySet, data: Data, q: Sequence[Vec], violation: float) -> Moved | None:
-    """Return a point of U near the point of the blocks q; None if not found or q violates U by over 0.01.
+def moved_inside(U: UncertaintySet, data: Data, at: Moved) -> Moved | None:
+    """Return a point of U near a given point; None if not found or the given point violates U by over 0.01.
 
     The operands of sums and unions are moved separately. For other sets these are tried, in this order:
     with couplings the nearest member of the lowered set; the projections of the blocks on their domains; a
     point on the way to the centres of the domains.
     """
-    moved = _moved(U, data, list(q)) if violation <= _NEAR else None
-    return moved if moved is not None and moved[2] <= INSIDE else None
+    moved = _moved(U, data, at) if at[2] <= _NEAR else at
+    return moved if moved[2] <= INSIDE else None
 
 
-def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> Moved:
-    """Return the least violated point that was found near the point of the blocks q."""
+def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
+    """Return the least violated point that was found near a given point."""
+    q = at[0]
+
+    def operand(V: UncertaintySet, blocks: list[Vec]) -> list[Vec]:
+        return _moved(V, data, (blocks, *V.evaluate(data, iter(blocks))))[0]
+
     if isinstance(U, Combination):
         p: list[Vec] = []
         for V, _ in U.terms():
             count = len(V.lower(data).blocks)
-            p += _moved(V, data, q[len(p) : len(p) + count])[0]
+            p += operand(V, q[len(p) : len(p) + count])
         return p, *U.evaluate(data, iter(p))
     if isinstance(U, ConvexUnion):
         domain = U.combination(data)
         t, points = domain.split(q[0])
         t = np.where(t > _NONE, t, 0.0)
         t /= t.sum() or 1.0
-        for V, operand, t_g in zip(U.sets, domain.operands, t, strict=True):
-            blocks = [points[part.where] for part in operand.parts]
-            moved = _moved(V, data, blocks)[0] if t_g > 0.0 else blocks
-            for part, v in zip(operand.parts, moved, strict=True):
+        for V, place, t_g in zip(U.sets, domain.operands, t, strict=True):
+            blocks = [points[part.where] for part in place.parts]
+            for part, v in zip(place.parts, operand(V, blocks) if t_g > 0.0 else blocks, strict=True):
                 points[part.where] = v
         p = [domain.join(t, points)]
         return p, *U.evaluate(data, iter(p))
-    return _of_one(U, data, q)
-
-
-def _of_one(U: UncertaintySet, data: Data, q: list[Vec]) -> Moved:
-    best = q, *U.evaluate(data, iter(q))
-    if best[2] == 0.0:
-        return best
-    image = U.lower(data)
+    if at[2] == 0.0:
+        return at
+    best, image = at, U.lower(data)
     for way in (_nearest, _projected):
-        p = way(image, q)
-        if p is None:
+        inside = way(image, q)
+        if inside is None:
             continue
-        x, violation = U.evaluate(data, iter(p))
+        x, violation = U.evaluate(data, iter(inside))
         if violation <= best[2]:
-            best = p, x, violation
+            best = inside, x, violation
         if violation <= ROUNDING:
             return best
     return _towards_centre(U, data, image, best)
@@ -179,7 +178,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
 def member(model: RobustMargin, data: Data, q: list[Vec]) -> tuple[Vec, float]:
     """Return the point of the blocks q and its violation, after a move into U if it lies slightly outside."""
     x, violation = model.set.evaluate(data, iter(q))
-    moved = None if violation <= INSIDE else moved_inside(model.set, data, q, violation)
+    moved = None if violation <= INSIDE else moved_inside(model.set, data, (q, x, violation))
     return (x, violation) if moved is None else (moved[1], moved[2])
 
 
