@@ -19,6 +19,7 @@ from ucm.language.contracts import (
     BoundDomain,
     Coupling,
     Domain,
+    Jacobian,
     LoweredSet,
     MassMultipliers,
     Polyhedron,
@@ -32,7 +33,6 @@ from ucm.language.domains.simplex import Capped
 from ucm.language.node import Node, RotationInvariant
 from ucm.language.parameter import Scalar, Scope, Size, value
 from ucm.language.sets.combination import Combination
-from ucm.language.simplex_projection import Jacobian
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,

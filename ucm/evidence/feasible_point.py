@@ -23,11 +23,10 @@ from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
 from ucm.language import cvx as cp
-from ucm.language.contracts import LoweredSet, Projectable, SemiSmooth, UncertaintySet
+from ucm.language.contracts import ROUNDING, LoweredSet, Projectable, SemiSmooth, UncertaintySet
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
-from ucm.language.simplex_projection import ROUNDING
 from ucm.solvers.newton_steps import Formed, line_search
 from ucm.solvers.programs import Blocks, accuracy, attempt
 

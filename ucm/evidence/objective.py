@@ -23,9 +23,9 @@ from ucm.evidence.feasible_point import INSIDE
 from ucm.forms.objective import balance
 from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
 from ucm.forms.solution import Certificate
+from ucm.language.contracts import round_violation
 from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
-from ucm.language.simplex_projection import round_violation
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
 
 Table = NDArray[np.float64]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
@@ -34,7 +34,6 @@ from ucm.language.node import (
     RotationInvariant,
 )
 from ucm.language.parameter import Scalar, Scope, Size, named, subject
-from ucm.language.simplex_projection import Jacobian, round_violation, vector
 
 Path = tuple[str, ...]
 """Path from a node to a descendant: for each step the name of the field, or the index among the terms."""
@@ -44,6 +43,20 @@ Splits = Mapping[Path, Vec]
 """Split of the direction for each path of an intersection: the summand for the *right* operand of sets.
 
 For an intersection of domains of weights there is one summand for each domain but the first."""
+
+
+ROUNDING = 1e-12
+"""Relative slack below which a point counts as inside and a boundary value as admissible."""
+
+
+def vector(x: ArrayLike) -> Vec:
+    """Return x as a contiguous float64 array."""
+    return np.ascontiguousarray(x, dtype=np.float64)
+
+
+def round_violation(violation: float) -> float:
+    """Return the violation, or 0 if at most `ROUNDING`."""
+    return 0.0 if violation <= ROUNDING else float(violation)
 
 
 # --- weights of samples ----------------------------------------------------------------------------
@@ -148,6 +161,53 @@ class SampleWeights:
         where = "there are no entries" if self.classes is None else "one class has no entries"
         each = "" if self.classes is None else " of each class"
         return f"{subject!r}: empty, {where}; give at least one{each}"
+
+
+# --- Jacobians of projections -----------------------------------------------------------------------
+@dataclass(frozen=True)
+class Jacobian:
+    """The symmetric N x N matrix `J = diag(d) + U S U'`, `0 <= J <= I`, with U (N, r) and S (r, r).
+
+    Attributes
+    ----------
+    d, U, S : its parts
+    """
+
+    d: Vec
+    U: NDArray[np.float64]
+    S: NDArray[np.float64]
+
+    def matvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return J v for a vector v (N,), or for each column of a matrix v (N, k)."""
+        return (self.d * v.T).T + self.U @ (self.S @ (self.U.T @ v))
+
+
+def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) -> Jacobian:
+    """Return the Jacobian of the projection on {h(q) <= r, fixed masses}, h separable and convex.
+
+    With multipliers lam of h and theta of the masses, `q + lam h'(q) = v - theta` where q is free:
+
+        J = W - W N (N' W N)^+ N' W,    W = diag(free_i / (1 + lam h_i'')),
+
+    with the class indicators and, where h is active, `normal` = h'(q) as the columns of N. Taking
+    from `normal` its W-weighted class means makes N' W N diagonal.
+    """
+    columns = []
+    n = np.zeros(w.size) if normal is None else np.where(w > 0.0, normal, 0.0)
+    length = float(w @ (n * n))
+    for index, _ in parts:
+        total = float(w[index].sum())
+        if total <= 0.0:
+            continue
+        column = np.zeros(w.size)
+        column[index] = w[index] / np.sqrt(total)
+        columns.append(column)
+        n[index] -= float(w[index] @ n[index]) / total
+    remaining = float(w @ (n * n))
+    if remaining > 1e-24 * length:
+        columns.append(w * n / np.sqrt(remaining))
+    U = np.column_stack(columns) if columns else np.zeros((w.size, 0))
+    return Jacobian(d=w, U=U, S=-np.eye(len(columns)))
 
 
 # --- parameter space U' ----------------------------------------------------------------------------

@@ -18,11 +18,12 @@ from ucm.language.contracts import (
     SampleWeights,
     SemiSmooth,
     Size,
+    jacobian,
+    vector,
 )
 from ucm.language.domains.simplex import Capped, CappedSimplex
 from ucm.language.node import Notation, as_number, converted
 from ucm.language.parameter import Expression, Param, Scalar, named, subject, value
-from ucm.language.simplex_projection import jacobian, vector
 from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
 Bound = Scalar | tuple[float, ...] | VectorNode

@@ -12,10 +12,9 @@ import numpy as np
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, Size
+from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, Size, vector
 from ucm.language.node import Notation, operator
 from ucm.language.parameter import Scalar
-from ucm.language.simplex_projection import vector
 
 _ACCURACY = 1e-8  # relative distance that a conic program distinguishes from 0
 

@@ -17,7 +17,7 @@ from ucm import native
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import SampleWeights, SimplexDomain, Size, exactly_one
+from ucm.language.contracts import ROUNDING, SampleWeights, SimplexDomain, Size, exactly_one
 from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import (
     FAR,
@@ -29,7 +29,6 @@ from ucm.language.domains.separable_constraint import (
 from ucm.language.losses import Exponential
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, named, subject, value
-from ucm.language.simplex_projection import ROUNDING
 from ucm.language.terms import ConvexLoss
 
 

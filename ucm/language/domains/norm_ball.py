@@ -14,6 +14,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
+    ROUNDING,
     BoundDomain,
     Domain,
     Jacobian,
@@ -21,6 +22,8 @@ from ucm.language.contracts import (
     SampleWeights,
     SemiSmooth,
     Size,
+    jacobian,
+    vector,
 )
 from ucm.language.domains.box import Box
 from ucm.language.domains.separable_constraint import (
@@ -31,16 +34,10 @@ from ucm.language.domains.separable_constraint import (
     scaled,
     solve,
 )
-from ucm.language.domains.simplex import Capped
+from ucm.language.domains.simplex import Capped, clip_to_mass
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.power import power_root
-from ucm.language.simplex_projection import (
-    ROUNDING,
-    clip_to_mass,
-    jacobian,
-    vector,
-)
 
 _EPS = float(np.finfo(float).eps)
 

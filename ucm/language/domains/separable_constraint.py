@@ -18,9 +18,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.language.contracts import BoundSimplex, Domain, Index, Jacobian, SampleWeights
+from ucm.language.contracts import (
+    ROUNDING,
+    BoundSimplex,
+    Domain,
+    Index,
+    Jacobian,
+    SampleWeights,
+    jacobian,
+    round_violation,
+    vector,
+)
 from ucm.language.domains.simplex import Capped
-from ucm.language.simplex_projection import ROUNDING, jacobian, round_violation, vector
 
 _EPS = float(np.finfo(np.float64).eps)
 FAR = 1e100

@@ -14,6 +14,7 @@ from ucm import native
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
+    ROUNDING,
     BoundSimplex,
     Domain,
     Jacobian,
@@ -23,17 +24,32 @@ from ucm.language.contracts import (
     SimplexDomain,
     Size,
     exactly_one,
-)
-from ucm.language.node import Notation
-from ucm.language.parameter import Scalar, named, subject, value
-from ucm.language.simplex_projection import (
-    ROUNDING,
-    clip_to_mass,
     jacobian,
     vector,
 )
+from ucm.language.node import Notation
+from ucm.language.parameter import Scalar, named, subject, value
 
 _TINY = float(np.finfo(float).tiny)
+
+
+def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
+    """Return the projection of v on `{0 <= q <= caps, sum q = total}`, with a cap for each entry.
+
+    It is `clip(v - theta, 0, caps)`, theta the multiplier of the total: between two kinks of the sum.
+    """
+    at = np.concatenate([v, v - caps])
+    order = np.argsort(-at, kind="stable")
+    slopes = np.cumsum(np.repeat([1.0, -1.0], v.size)[order])[:-1]  # between one kink and the next
+    at = at[order]
+    sums = np.concatenate([[0.0], np.cumsum(slopes * -np.diff(at))])
+    k = min(max(int(np.searchsorted(sums, total)), 1), at.size - 1)
+    theta = 0.5 * (at[k - 1] + at[k])
+    free, full = (v > theta) & (v - caps < theta), v - caps >= theta
+    if free.any():  # the linear piece, without the rounding of the sums or of large entries
+        v = v - v[free][0]
+        theta = v[free].mean() - (total - caps[full].sum()) / np.count_nonzero(free)
+    return np.clip(v - theta, 0.0, caps)
 
 
 class Simplex(SimplexDomain):

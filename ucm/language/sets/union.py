@@ -23,10 +23,10 @@ from ucm.language.contracts import (
 from ucm.language.domains.convex_combination import (
     ConvexCombination,
     convex_combination,
+    perspective,
     unit_of,
 )
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
-from ucm.language.perspective import perspective
 from ucm.language.sets.affine_image import subpaths
 
 
