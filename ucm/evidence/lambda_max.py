@@ -137,7 +137,11 @@ def _at_gradient(penalty: Penalty, name: str, g: Vec) -> tuple[float, float] | N
 
     if not g.any() or trivial(1.0 / _LARGEST):
         return None
-    low, high = 0.0, 1.0
+    unit, _ = _parts(penalty.with_params(**{name: 1.0}), name)
+    gauge = unit.gauge(g) if unit is not None else 1.0  # lambda_max of a norm times the parameter
+    low, high = gauge * (1.0 - _ROUNDING), gauge * (1.0 + _ROUNDING)
+    if not (0.0 < low < high < _LARGEST and trivial(high) and not trivial(low)):
+        low, high = 0.0, 1.0
     while not trivial(high):
         high *= 4.0
         if high > _LARGEST:
