@@ -15,7 +15,7 @@ from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
 from ucm.forms.objective import HingeDual, balance, slacks
-from ucm.language.simplex_projection import clip_to_mass
+from ucm.language.domains.simplex import clip_to_mass
 
 _HALVINGS = 100  # halvings of the interval of a root
 
