@@ -271,3 +271,13 @@ def test_unknown_attributes_and_calls() -> None:
         untyped.Hull()
     with pytest.raises(TypeError):
         untyped.Ball(pos.mean, 1, radius=2)
+
+
+def test_a_statistic_leaves_a_foreign_operand_its_operator() -> None:
+    class Foreign:
+        def __radd__(self, other: object) -> str:
+            return f"{other} + foreign"
+
+    assert ucm.pos.mean + Foreign() == f"{ucm.pos.mean} + foreign"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = ucm.pos.mean + {}

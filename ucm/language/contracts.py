@@ -182,7 +182,7 @@ class Jacobian:
         return (self.d * v.T).T + self.U @ (self.S @ (self.U.T @ v))
 
 
-def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) -> Jacobian:
+def jacobian(w: Vec, parts: list[tuple[Index, float]], normal: Vec | None = None) -> Jacobian:
     """Return the Jacobian of the projection on {h(q) <= r, fixed masses}, h separable and convex.
 
     With multipliers lam of h and theta of the masses, `q + lam h'(q) = v - theta` where q is free:
@@ -640,6 +640,6 @@ class UncertaintySet(Arithmetic["UncertaintySet"], FeatureNode):
         """
         return OPERATORS["problem_latex"](self)
 
-    def combine(self, symbol: str, a: Any, b: Any) -> UncertaintySet:
+    def combine(self, symbol: str, a: object, b: object) -> UncertaintySet:
         """Return the set `a symbol b`, a node of `ucm.language.sets`."""
         return OPERATORS["set algebra"](symbol, a, b)

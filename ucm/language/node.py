@@ -200,7 +200,7 @@ class Node(metaclass=Kind):
     _hash: ClassVar[int | None] = None  # set at its first use
     _params: ClassVar[Mapping[str, Any]] = {}  # the `Param`s of the tree by name; set for each node
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, eq=False, repr=False)(cls)
         in_order = _in_order(cls)
@@ -383,7 +383,7 @@ class Node(metaclass=Kind):
             alone[()] = self
             return alone
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
     def __copy__(self) -> Self:
@@ -530,7 +530,7 @@ def _among(items: tuple) -> Iterator[Node]:
                 yield from _among(x)
 
 
-def each(x: Any, change: Callable[[Node], Node]) -> Any:
+def each(x: object, change: Callable[[Node], Node]) -> Any:
     """Return a field value with `change` applied to each node, also within nested tuples."""
     match x:
         case Node():
@@ -623,7 +623,7 @@ class Arithmetic(Node, Generic[Result]):
     __array_ufunc__ = None  # NumPy leaves `array + U` and `np.float64 * loss` to the methods below
 
     @abstractmethod
-    def combine(self, symbol: str, a: Any, b: Any) -> Result:
+    def combine(self, symbol: str, a: object, b: object) -> Result:
         """Return `a symbol b`, or NotImplemented to defer to the other operand.
 
         One of a and b is this node.

@@ -325,7 +325,7 @@ class ConvexPart(Node):
 
 # --- operators ------------------------------------------------------------------------------------
 @operator("terms")
-def combined(symbol: str, a: Any, b: Any) -> Any:
+def combined(symbol: str, a: object, b: object) -> Any:
     """Return `a symbol b` for losses, penalties and objectives: a positive multiple, a quotient or a sum.
 
     Raises
@@ -351,7 +351,7 @@ def combined(symbol: str, a: Any, b: Any) -> Any:
     return NotImplemented
 
 
-def _factor(c: object, term: Term) -> Scalar:
+def _factor(c: object, term: object) -> Scalar:
     factor = as_factor(c)
     if factor is None:
         reason = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
@@ -386,7 +386,7 @@ def summed(kind: type[TermSum], terms: list) -> Any:
     return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
 
 
-def _sum(a: Any, b: Any) -> Any:
+def _sum(a: object, b: object) -> Any:
     """Return a + b: losses and penalties together make an objective, and 0 changes nothing."""
     if is_zero(a) or is_zero(b):
         return b if is_zero(a) else a

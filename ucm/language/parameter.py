@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from operator import add, mul, sub, truediv
-from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
+from typing import ClassVar, NamedTuple, Self, TypeGuard
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -72,7 +72,7 @@ class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
     def _repr_latex_(self) -> str:
         return f"${self.to_latex()}$"
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> object:
         """Return the expression for `+ - * / **`, negation or np.sqrt; refuse any other NumPy function."""
         if method == "__call__" and options in ({}, {"out": (self,)}):  # `nu *= 2` is `nu = nu * 2`
             if ufunc is np.sqrt:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
 
+from ucm.data.linear_map import Matrix
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, KLBall
 from ucm.language.losses import Exponential, Hinge, HuberHinge, LeastSquares, Logistic
@@ -102,7 +102,7 @@ def _(U: Combination, d: str, depth: int = 0) -> str:
     return _added(_of_multiple(V, L, d, depth) for V, L in U.terms())
 
 
-def _of_multiple(U: UncertaintySet, L: Any, d: str, depth: int) -> str:
+def _of_multiple(U: UncertaintySet, L: Matrix, d: str, depth: int) -> str:
     """Return the support function of `L U` in LaTeX, L a scalar or a matrix."""
     v, minus = d.removeprefix("-"), d.startswith("-")
     if not is_number(L):

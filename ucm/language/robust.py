@@ -60,7 +60,7 @@ class RobustMargin(Arithmetic):
         """The exponent q of the dual norm, the norm of feature space."""
         return dual_exponent(self.norm)
 
-    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+    def combine(self, symbol: str, a: object, b: object) -> Any:
         if symbol == "+":
             return OPERATORS["margin +"](a, b)
         raise CompositionError(

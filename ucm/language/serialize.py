@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import language
@@ -161,7 +162,7 @@ def _function(name: str, module: str) -> FunctionType:
     return function
 
 
-def _array(rows: list) -> Any:
+def _array(rows: list) -> NDArray[np.float64]:
     """Return a float64 array of nested lists, whose entries must be int or float."""
     array = np.array(rows, dtype=np.float64)
     if not all(type(x) in (int, float) for x in np.array(rows, dtype=object).ravel()):
@@ -171,7 +172,7 @@ def _array(rows: list) -> Any:
     return array
 
 
-def _csr(shape: list[int], data: list[float], indices: list[int], indptr: list[int]) -> Any:
+def _csr(shape: list[int], data: list[float], indices: list[int], indptr: list[int]) -> sparse.csr_matrix:
     """Return a CSR matrix from its parts, which `Node` checks further."""
     valid = all(type(k) is int and 0 <= k <= _LARGEST for k in (*shape, *indices, *indptr))
     if not valid or len(shape) != 2 or len(indptr) != shape[0] + 1:  # before a large array is made

@@ -42,7 +42,7 @@ _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 class Term(Arithmetic):
     """A loss, a penalty or an objective, which supports sums and positive multiples."""
 
-    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+    def combine(self, symbol: str, a: object, b: object) -> Any:
         return OPERATORS["terms"](symbol, a, b)
 
 
@@ -201,7 +201,7 @@ class ConvexLoss(PointwiseLoss):
         """Return s_min, the smallest slope of l."""
         return float(self.gradient(np.array([-np.inf]))[0])
 
-    def to_set(self, radius: Any) -> Any:
+    def to_set(self, radius: object) -> Any:
         """Return the set whose robust margin has the classifier of this loss with the squared l2 norm.
 
         `radius` is the size of the set, or a `Solution` of `loss + lam * L2()`: see `ucm.language.loss_sets`.

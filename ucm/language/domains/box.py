@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import sparse
 
@@ -29,7 +27,7 @@ from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 Bound = Scalar | tuple[float, ...] | VectorNode
 
 
-def _as_bound(x: Any, where: str = "") -> Any:
+def _as_bound(x: object, where: str = "") -> Bound:
     """Return a bound as a scalar, a tuple of numbers or a vector node; refuse NaN and other shapes."""
     if isinstance(x, VectorNode) and all(
         isinstance(v, ConstantVector | VectorSum) for v in x.nodes_of_type(VectorNode)
@@ -54,7 +52,7 @@ def _by_entry(x: Bound) -> bool:
     return isinstance(x, tuple | VectorNode)
 
 
-def _number(x: Bound) -> Any:
+def _number(x: Bound) -> float | Vec:
     """Return the number or array of a bound at the present values of its parameters."""
     match x:
         case VectorSum():
@@ -121,7 +119,7 @@ class Box(Domain, SemiSmooth):
         """The length of the bounds given as vectors; None if both bounds are scalars."""
         return next(iter(self._lengths()), None)
 
-    def bounds(self) -> tuple[Any, Any]:
+    def bounds(self) -> tuple[float | Vec, float | Vec]:
         return _number(self.lower), _number(self.upper)
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
@@ -129,8 +127,7 @@ class Box(Domain, SemiSmooth):
             return super().bind(samples)
         if value(self.lower) <= 0.0:  # type: ignore[arg-type]
             return CappedSimplex(self.upper).bind(samples)  # type: ignore[arg-type]
-        lower, upper = self.bounds()
-        return Capped(self, samples, upper, lower)
+        return Capped(self, samples, value(self.upper), value(self.lower))  # type: ignore[arg-type]
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         c = samples.weights
@@ -214,7 +211,7 @@ class Box(Domain, SemiSmooth):
             return None
         if isinstance(upper, VectorSum):  # s r with a size s
             (c, r), *more = upper.terms
-            return None if more or (_number(r) < 0.0).any() else Size(c, times=times)
+            return None if more or np.any(_number(r) < 0.0) else Size(c, times=times)
         return None if _by_entry(upper) else Size(upper, times=times)  # type: ignore[arg-type]
 
     def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:

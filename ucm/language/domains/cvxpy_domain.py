@@ -225,5 +225,5 @@ class DomainIntersection(Domain, ConicDomain):
 
 
 @operator("domain &")
-def _intersect(left: Domain, right: Any) -> DomainIntersection:
+def _intersect(left: Domain, right: Domain) -> DomainIntersection:
     return DomainIntersection(left, right)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +16,7 @@ from ucm.language.contracts import (
     ROUNDING,
     BoundDomain,
     Domain,
+    Index,
     Jacobian,
     Polyhedron,
     SampleWeights,
@@ -360,7 +360,7 @@ def _units(samples: SampleWeights, p: float) -> float | Vec:
     return 1.0 if samples.weights is None else samples.weights ** (1.0 / p - 1.0)
 
 
-def _nearest(v: Vec, c: Vec, parts: list[tuple[Any, float]]) -> KKTPoint:
+def _nearest(v: Vec, c: Vec, parts: list[tuple[Index, float]]) -> KKTPoint:
     """Return the nearest point to v with the least `sum |q - c|` for fixed class masses, and q >= 0."""
     q = c.copy()
     for index, total in parts:
@@ -373,7 +373,7 @@ def _nearest(v: Vec, c: Vec, parts: list[tuple[Any, float]]) -> KKTPoint:
     return KKTPoint(q, ((q != c) & (q > 0.0)).astype(float), np.zeros(v.size), 0.0, ())
 
 
-def _moved(g: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KKTPoint:
+def _moved(g: Vec, c: Vec, parts: list[tuple[Index, float]], radius: float) -> KKTPoint:
     """Return the maximiser of `<g, q>` with `sum |q - c| = radius`, fixed class masses and q >= 0.
 
     Mass moves from the smallest entries of g to the largest entry of the class: first as the class masses

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -223,7 +222,7 @@ class Capped(BoundSimplex):
             top = self.cap - self.floor
             if c is None or top == math.inf or (n and float(c.min()) == float(c.max())):
                 one = 1.0 if c is None or not n else float(c[0])
-                cap: Any = max(top * one, mass / max(n, 1), _TINY)
+                cap: float | Vec = max(top * one, mass / max(n, 1), _TINY)
             else:
                 cap = min(max(top, mass / total, _TINY), max(mass, _TINY) / float(c.min())) * c
             constraints.append(MassConstraint(index, n, mass, cap))

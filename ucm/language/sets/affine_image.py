@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import IdentityMap, LinearMap, MatrixMap, Vec, ZeroMap
+from ucm.data.linear_map import IdentityMap, LinearMap, Matrix, MatrixMap, Vec, ZeroMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
@@ -210,7 +210,7 @@ class Point(UncertaintySet, RotationInvariant):
         return f"{left}{self.vector.formula(notation)}{right}"
 
 
-def as_linear_map(M: Any, where: str = "a matrix") -> Any:
+def as_linear_map(M: Any, where: str = "a matrix") -> Matrix:
     """Return M as a dense or sparse matrix; refuse other shapes and empty matrices."""
     if sparse.issparse(M) and M.ndim == 2:
         return M
@@ -388,7 +388,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
         return self._written(f"{root} u", notation)
 
 
-def _root(F: LinearMap) -> Any:
+def _root(F: LinearMap) -> Matrix:
     """Return a matrix G with `G G' = F F'` and no more columns than rows: F itself, or R' of a QR of F'."""
     if F.shape[1] <= F.shape[0]:
         return F.matrix()

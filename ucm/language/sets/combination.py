@@ -260,7 +260,7 @@ def _multiple(c: object, a: UncertaintySet) -> UncertaintySet:
 
 
 @operator("set")
-def as_set(x: Any, symbol: str) -> UncertaintySet:
+def as_set(x: object, symbol: str) -> UncertaintySet:
     """Return a set unchanged, and a vector or a vector statistic as a `Point`; refuse other objects."""
     match x:
         case UncertaintySet():

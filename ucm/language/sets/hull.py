@@ -27,8 +27,8 @@ def as_samples(given: SampleNode | np.ndarray | list, where: str) -> SampleNode:
         case np.ndarray() | list() | sparse.sparray() | sparse.spmatrix():
             return Points(given)
     raise CompositionError(
-        f"{where}: expected pos, neg, signed or an array of points, got {brief(given)}; to add points "
-        "write Hull(pos) + Point(v)"
+        f"{where}: expected pos, neg, signed or an array of points, got {brief(given)}; write pos, "
+        "or Points(array), one point a row"
     )
 
 

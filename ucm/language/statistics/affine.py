@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
+from numbers import Real
 from operator import add
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec, psd_root
+from ucm.data.linear_map import HStack, LinearMap, Matrix, MatrixMap, Vec, psd_root
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import FeatureNode, UncertaintySet
@@ -49,7 +50,7 @@ class Statistic(Arithmetic, FeatureNode):
     def evaluate(self, data: Data) -> NDArray[np.float64]:
         """Return the value of the statistic: a vector (n,), or a dense matrix (n, n)."""
 
-    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+    def combine(self, symbol: str, a: object, b: object) -> Any:
         match symbol:
             case "+" if is_zero(a) or is_zero(b):
                 return b if is_zero(a) else a
@@ -151,9 +152,11 @@ class VectorNode(Statistic):
         return VectorSum(terms)
 
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
-        other = b if a is self else a
-        if isinstance(other, Node) and not isinstance(other, Statistic) and symbol != "@":
-            return NotImplemented  # a set, or samples, which refuse with their own message
+        match b if a is self else a:
+            case Statistic() | np.ndarray() | list() | tuple() | str() | Real() | None:
+                pass
+            case other if symbol != "@" or not isinstance(other, Node):
+                return NotImplemented  # a set, or samples, which refuse with their own message, or foreign
         if symbol in "+-":
             signs = (1.0, -1.0 if symbol == "-" else 1.0)
             vectors = (as_vector(x, "a statistic") for x in (a, b))
@@ -287,7 +290,7 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
         return [(c * a, F) for c, S in self.terms for a, F in S.factors(data)]
 
 
-def check_semidefinite(entries: Any, name: str) -> None:
+def check_semidefinite(entries: Matrix, name: str) -> None:
     """Refuse a matrix, dense or sparse, that is not symmetric positive semidefinite."""
     S = entries.toarray() if sparse.issparse(entries) else entries
     if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1] or not S.size:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, SampleMap, Vec, centered_map
@@ -76,7 +76,7 @@ class SampleNode(Arithmetic, FeatureNode):
     def each(self, notation: Notation) -> str:
         """Return the formula of the i-th vector: `x_i`, `y_i x_i` or `c_i`."""
 
-    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+    def combine(self, symbol: str, a: object, b: object) -> NoReturn:
         if symbol == "*" and not (type(a) is float and a == -1.0):  # -1.0: of a minus sign
             raise CompositionError(f"{self!r} are samples, not a set; did you mean {a!r} * Hull({self!r})?")
         raise CompositionError(
@@ -143,7 +143,7 @@ class Samples(SampleNode, RotationInvariant):
             )
         return Samples(self.kind, label)
 
-    def among(self, y: Vec, subgroup: Any) -> NDArray[np.bool_]:
+    def among(self, y: Vec, subgroup: ArrayLike | None) -> NDArray[np.bool_]:
         """Return the mask (m,) of these samples among samples with the labels y and the groups `subgroup`.
 
         A `DataError` is raised if no sample is in their group, or there are no groups.
@@ -156,7 +156,7 @@ class Samples(SampleNode, RotationInvariant):
         return np.isin(np.arange(y.size), rows)
 
     @property
-    def part(self) -> tuple[str, Any]:
+    def part(self) -> tuple[str, str | float | None]:
         """The pair (kind, group), the arguments of methods of `ucm.data.bound_data.Data`."""
         return self.kind, self.label
 
