@@ -95,12 +95,20 @@ class _Envelopes:
         ]
         self.kinked = [not loss.smooth() for loss, _ in self.parts]
         self.alpha = [np.zeros(form.m) for _ in self.parts]
+        self._last: list[tuple[tuple, tuple[Vec, Vec]]] = [((), (margin, margin)) for margin in self.alpha]
 
     def _maximiser(self, k: int, margin: Vec) -> tuple[Vec, Vec]:
-        """Return the maximiser a / c of the envelope of loss k, and the argument of its proximal map."""
-        (loss, c), alpha = self.parts[k], self.alpha[k]
-        v = (alpha + self.sigma * (loss.offset - margin)) / c
-        return loss.conjugate_prox(v, self.sigma / c), v
+        """Return the maximiser a / c of the envelope of loss k, and the argument of its proximal map.
+
+        Those of the last margins are kept: value, slopes and curvature are asked for at the same point.
+        """
+        (loss, c), alpha, sigma = self.parts[k], self.alpha[k], self.sigma
+        at, known = self._last[k]
+        if not (at and at[0] is margin and at[1] is alpha and at[2] == sigma):
+            v = (alpha + sigma * (loss.offset - margin)) / c
+            known = loss.conjugate_prox(v, sigma / c), v
+            self._last[k] = (margin, alpha, sigma), known
+        return known
 
     def loss(self, margin: Vec) -> float:
         """Return the sum of smooth losses and envelopes at the margins."""
