@@ -6,9 +6,14 @@ import numpy as np
 
 from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
 from ucm.compiler.lowering import Lowering
-from ucm.compiler.out_of_core_hulls import OutOfCoreHullsLowering, of_hulls
-from ucm.compiler.out_of_core_losses import OutOfCoreLossesLowering, loss_factors, takes
-from ucm.compiler.out_of_core_lowering import groups_in
+from ucm.compiler.out_of_core_lowering import (
+    OutOfCoreHullsLowering,
+    OutOfCoreLossesLowering,
+    groups_in,
+    loss_factors,
+    of_hulls,
+    takes,
+)
 from ucm.compiler.route import choose
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, first_pass, of_moments, refuse_gathering
