@@ -27,11 +27,11 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import (
     OPERATORS,
-    Arithmetic,
     Kind,
     Node,
     Notation,
     RotationInvariant,
+    SolvableModel,
 )
 from ucm.language.parameter import Scalar, Scope, Size, named, subject
 
@@ -583,7 +583,7 @@ class FeatureNode(Node):
         return common_dimension(self, [x.dimension(n) for x in self.children() if isinstance(x, FeatureNode)])
 
 
-class UncertaintySet(Arithmetic["UncertaintySet"], FeatureNode):
+class UncertaintySet(SolvableModel["UncertaintySet"], FeatureNode):
     """A symbolic closed convex set in feature space; methods take the data as an argument."""
 
     example: ClassVar[str] = "Hull(pos) - Hull(neg)"
@@ -632,13 +632,6 @@ class UncertaintySet(Arithmetic["UncertaintySet"], FeatureNode):
         See `ucm.language.loss_sets.to_loss`.
         """
         return OPERATORS["to_loss"](self)
-
-    def problem_latex(self) -> str:
-        """Return the primal and the dual problem of the set as a classifier in LaTeX.
-
-        The support function is written out: see `ucm.language.problem.problem_latex`.
-        """
-        return OPERATORS["problem_latex"](self)
 
     def combine(self, symbol: str, a: object, b: object) -> UncertaintySet:
         """Return the set `a symbol b`, a node of `ucm.language.sets`."""

@@ -639,3 +639,14 @@ class Arithmetic(Node, Generic[Result]):
 
     def __neg__(self) -> Result:
         return self.combine("*", -1.0, self)
+
+
+class SolvableModel(Arithmetic[Result]):
+    """A set, a robust margin or an objective: a declaration that can be solved."""
+
+    def problem_latex(self) -> str:
+        """Return the primal and the dual problem in LaTeX; if non-convex, the primal and its convex parts.
+
+        Support functions and conjugates are written out: see `ucm.language.problem.problem_latex`.
+        """
+        return OPERATORS["problem_latex"](self)

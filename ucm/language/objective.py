@@ -18,10 +18,10 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import (
-    OPERATORS,
     Node,
     Notation,
     RotationInvariant,
+    SolvableModel,
     in_parentheses,
     operator,
     restricted,
@@ -235,7 +235,7 @@ class PenaltySum(TermSum, Penalty):
 
 
 # --- objectives -----------------------------------------------------------------------------------
-class Objective(Term, RotationInvariant):
+class Objective(SolvableModel, Term, RotationInvariant):
     """The model `min over w, b of sum_i l(y_i (w'x_i + b)) + R(w)`: a loss plus a penalty.
 
     Parameters
@@ -288,13 +288,6 @@ class Objective(Term, RotationInvariant):
         """True if the split of the objective has no subtracted part."""
         H = self.dc()[1]
         return not H.losses and not H.penalties
-
-    def problem_latex(self) -> str:
-        """Return the primal and dual problem in LaTeX; if non-convex, the primal and its convex parts.
-
-        Conjugates are written out: see `ucm.language.problem.problem_latex`.
-        """
-        return OPERATORS["problem_latex"](self)
 
     def __repr__(self) -> str:
         return f"{self.loss!r} + {self.penalty!r}"

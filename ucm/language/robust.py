@@ -7,7 +7,7 @@ from typing import Any
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import OPERATORS, Arithmetic, Notation, restricted
+from ucm.language.node import OPERATORS, Notation, SolvableModel, restricted
 from ucm.language.terms import Loss, Penalty
 
 
@@ -18,7 +18,7 @@ def dual_exponent(p: float) -> float:
     return 1.0 if p == math.inf else p / (p - 1.0)
 
 
-class RobustMargin(Arithmetic):
+class RobustMargin(SolvableModel):
     """The robust-margin model `min over ||w||_p = 1 of max over x in U of -w'x`.
 
     A set alone means p = 2.
@@ -67,13 +67,6 @@ class RobustMargin(Arithmetic):
             f"{a!r} {symbol} {b!r}: a robust margin takes penalties with + only; write sets inside of it, as "
             "RobustMargin(2 * U)"
         )
-
-    def problem_latex(self) -> str:
-        """Return the primal and the dual problem in LaTeX, with the support function written out.
-
-        See `ucm.language.problem.problem_latex`.
-        """
-        return OPERATORS["problem_latex"](self)
 
     def formula(self, notation: Notation) -> str:
         minimum = notation.under("min", f"{notation.norm('w', f'{self.norm:g}')} = 1")

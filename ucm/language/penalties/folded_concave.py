@@ -227,11 +227,6 @@ class GroupMCP(FoldedConcave):
     gamma: Scalar = above("gamma", default=3.0)
 
     @functools.cached_property
-    def _mcp(self) -> MCP:
-        """The profile r of one group length, as an `MCP`."""
-        return MCP(self.lam, self.gamma)
-
-    @functools.cached_property
     def lasso(self) -> GroupLasso:
         """The unweighted group lasso `sum_g ||w_g||_2` of the same groups."""
         return GroupLasso(self.groups)
@@ -239,11 +234,7 @@ class GroupMCP(FoldedConcave):
     def check_features(self, n: int) -> None:
         self.lasso.check_features(n)
 
-    def profile(self, s: Vec) -> Vec:
-        return self._mcp.profile(s)
-
-    def slope(self, s: Vec) -> Vec:
-        return self._mcp.slope(s)
+    profile, slope = MCP.profile, MCP.slope  # of the length of a group
 
     def tangent(self) -> ProximalPenalty:
         return ScaledPenalty(self.lam, self.lasso)
