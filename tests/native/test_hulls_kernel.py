@@ -15,7 +15,7 @@ import ucm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Answer
-from ucm.native.binding import library
+from ucm.native import library
 from ucm.solvers import ActiveSet, sample_layout
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
 

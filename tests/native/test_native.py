@@ -20,7 +20,7 @@ from scipy.special import softmax, wrightomega
 
 import ucm
 from ucm import native
-from ucm.native.binding import library
+from ucm.native import library
 
 NONE = np.empty(0)
 ROOT = Path(ucm.__file__).resolve().parent.parent
@@ -287,7 +287,7 @@ def test_outer_products_of_csr_rows_against_numpy(m: int, n: int) -> None:
 def test_an_import_loads_no_library() -> None:
     code = (
         "import sys, ucm, ucm.cli\n"
-        "print('ucm.native.binding' in sys.modules, 'scipy.linalg.cython_blas' in sys.modules)"
+        "print('ucm.native._declarations' in sys.modules, 'scipy.linalg.cython_blas' in sys.modules)"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
@@ -299,8 +299,8 @@ def test_the_library_is_not_taken_for_a_module() -> None:
 
 
 def imported_from(folder: Path, **environment: str) -> str:
-    """What a fresh process says that imports the binding from a copy: nothing where it loads."""
-    code = "import ucm.native.binding"
+    """What a fresh process says that loads the library of a copy: nothing where it loads."""
+    code = "import ucm.native; ucm.native.library.threshold"
     env = {**os.environ, "PYTHONPATH": str(folder), **environment}
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True)
     return done.stderr.strip().rpartition("\n")[2]

@@ -23,7 +23,7 @@ from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.evidence.objective import FeatureNormal, KernelNormal, certify_objective
 from ucm.language.models import psvm
-from ucm.native.binding import library
+from ucm.native import library
 from ucm.solvers import PSMO, SMO, ProxALM
 
 EXPONENTS = (1.0, 1.1, 1.5, 2.0, 3.0, 10.0)

@@ -19,7 +19,7 @@ from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss
-from ucm.native.binding import blas_threads
+from ucm.native import blas_threads
 from ucm.solvers import ProxNewton
 from ucm.solvers.objective.l1_newton import L1Newton
 

@@ -40,7 +40,7 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.objective import Objective
 from ucm.language.terms import Penalty
-from ucm.native.binding import blas_threads
+from ucm.native import blas_threads
 from ucm.solvers import DCA
 from ucm.solvers.smo.problem import Pairs
 

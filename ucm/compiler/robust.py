@@ -56,7 +56,7 @@ from ucm.forms.solver import Answer, LowerBoundProof, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
-from ucm.native.binding import blas_threads
+from ucm.native import blas_threads
 from ucm.solvers import Facets
 from ucm.solvers.sphere.affine_rules import lower_bound_rule
 from ucm.solvers.sphere.ray_shooting import radial

@@ -31,7 +31,7 @@ from ucm.estimators.validation import kernel_options, labels_of, solve_options
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
-from ucm.native.binding import blas_threads
+from ucm.native import blas_threads
 
 
 def fit_rows(

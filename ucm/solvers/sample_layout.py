@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec, stored_entries
 from ucm.forms.monitor import Monitor
-from ucm.native.binding import library, point, structure
+from ucm.native import library, point, structure
 
 _STRIDE = 8  # ratio of the strides of successive levels
 _LIMIT = 150  # outer steps

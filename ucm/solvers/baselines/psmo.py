@@ -18,7 +18,7 @@ from ucm.data.options import SEED, check_fields
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import HingeDual, slacks
 from ucm.forms.solver import Answer, Solver
-from ucm.native.binding import library
+from ucm.native import library
 
 _STEPS = 1_000_000
 _CHECK = 100  # steps between two computations of the gap

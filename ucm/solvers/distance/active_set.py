@@ -18,7 +18,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.contracts import Block
-from ucm.native.binding import blas_threads
+from ucm.native import blas_threads
 from ucm.solvers.coordinates import SpanCoordinates
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
 

@@ -25,7 +25,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import SemiSmooth
-from ucm.native.binding import blas_threads
+from ucm.native import blas_threads
 from ucm.solvers.coordinates import RangeSpace, range_space_orders
 from ucm.solvers.newton_steps import (
     MOST,

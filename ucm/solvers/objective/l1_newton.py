@@ -12,7 +12,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.language.losses import Hinge, Logistic
 from ucm.language.objective import split_scalar
-from ucm.native.binding import library, point, structure
+from ucm.native import library, point, structure
 
 Matrix = NDArray[np.float64]
 

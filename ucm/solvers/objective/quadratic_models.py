@@ -16,7 +16,7 @@ from scipy import sparse
 
 from ucm.data.linear_map import Vec
 from ucm.language.penalties.penalty_sum import CombinedPenalty
-from ucm.native.binding import library, point, structure
+from ucm.native import library, point, structure
 from ucm.solvers.newton_steps import MOST, conjugate_gradients, growth, line_search, ridge_solve
 
 _BUDGET = 2e7  # multiplications of one call, some 20 ms

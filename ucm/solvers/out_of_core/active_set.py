@@ -21,7 +21,7 @@ from ucm.data.source import RowSource, as_double, gathered
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Answer, Solver
-from ucm.native.binding import blas_threads
+from ucm.native import blas_threads
 
 _PART = 0.3  # of the tolerance: the first gap of the problem over the active set
 _LEAST = 1e-13  # smallest relative gap asked of the problem over the active set

@@ -23,7 +23,7 @@ from ucm.forms.distance import MinNorm, NearestPoint
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import HingeDual
 from ucm.forms.solver import Answer
-from ucm.native.binding import library, point, structure
+from ucm.native import library, point, structure
 from ucm.solvers.smo.problem import Pairs
 
 _DONE, _LIMIT, _INDEFINITE_KERNEL, _MISSING = range(4)
