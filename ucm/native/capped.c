@@ -43,20 +43,11 @@ int64_t pack(int64_t n, const double *v, const double *classes, double *out)
 EXPORT VECTORISED void project_capped(int64_t n, const double *v, int64_t labelled, const double *classes, double cap_pos,
                                double cap_neg, double *out, double *work)
 {
-    if (labelled == 0) {
-        const root_t root = capped_root(n, v, cap_pos, 1.0, work);
-        for (int64_t i = 0; i < n; i++) {
-            double t = (v[i] - root.ref) - root.shift;
-            t = t > 0.0 ? t : 0.0;
-            out[i] = t < cap_pos ? t : cap_pos;
-        }
-        return;
-    }
-    const int64_t m = pack(n, v, classes, work);
-    const root_t pos = capped_root(m, work, cap_pos, 0.5, work + n);
+    const int64_t m = labelled ? pack(n, v, classes, work) : n;
+    const root_t pos = capped_root(m, labelled ? work : v, cap_pos, labelled ? 0.5 : 1.0, work + n);
     const root_t neg = capped_root(n - m, work + m, cap_neg, 0.5, work + n);
     for (int64_t i = 0; i < n; i++) {
-        const bool positive = classes[i] > 0.0;
+        const bool positive = !labelled || classes[i] > 0.0;
         const double ref = positive ? pos.ref : neg.ref, shift = positive ? pos.shift : neg.shift;
         const double cap = positive ? cap_pos : cap_neg;
         double t = (v[i] - ref) - shift;

@@ -26,15 +26,14 @@ EXPORT double smo_slack(double a, double C, double p)
 {
     if (p == 1.0 || a <= 0.0) return 0.0;
     const double r = a / (C * p);
-    if (p == 2.0) return r;
-    return p == 1.5 ? r * r : pow(r, 1.0 / (p - 1.0));
+    return p == 2.0 ? r : pow(r, 1.0 / (p - 1.0));
 }
 
 /* C p xi^(p - 1), the inverse. */
 static double multiplier(double xi, double C, double p)
 {
     if (xi <= 0.0) return 0.0;
-    return p == 1.5 ? 1.5 * C * sqrt(xi) : C * p * pow(xi, p - 1.0);
+    return C * p * pow(xi, p - 1.0);
 }
 
 /* The slope of xi(a) over a move of size v in xi: a secant, as the tangent at a = 0 is infinite for p > 2 and 0 for
@@ -88,13 +87,6 @@ EXPORT double smo_step(double d, double eta, double ai, double yi, double Ci, do
     if (p == 1.0) return eta > 0.0 ? smaller(top, d / eta) : top;
     eta = larger(eta, 0.0);
     if (p == 2.0) return smaller(top, d / (eta + 0.5 / Ci + 0.5 / Cj));
-    if (p == 1.5) { /* xi = k a^2: A t^2 + B t = d */
-        const double ki = 1.0 / (2.25 * Ci * Ci), kj = 1.0 / (2.25 * Cj * Cj);
-        const double B = eta + 2.0 * (ki * ai + kj * aj), A = yi * ki - yj * kj, inside = B * B + 4.0 * A * d;
-        if (inside < 0.0) return top;
-        const double below = B + sqrt(inside);
-        return below > 0.0 ? smaller(top, 2.0 * d / below) : top;
-    }
     return root(d, eta, ai, yi, Ci, aj, yj, Cj, p, top);
 }
 

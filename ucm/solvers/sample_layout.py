@@ -102,14 +102,11 @@ class SampleTables(ABC):
     def levels(self, least: int) -> list[int]:
         """Return the strides of the levels, finest first, the coarsest with at least `least` samples."""
         strides = [1]
-        while self._can_skip(_STRIDE * strides[-1], least):
+        while True:
+            sizes = -(-self.sizes // (_STRIDE * strides[-1]))
+            if sizes.sum() < max(least, 10 * self.n) or sizes.min() < 2 * self.n:
+                return strides
             strides.append(_STRIDE * strides[-1])
-        return strides
-
-    def _can_skip(self, stride: int, least: int) -> bool:
-        """Return True if every `stride`-th sample of each class is enough for a level."""
-        sizes = -(-self.sizes // stride)
-        return sizes.sum() >= max(least, 10 * self.n) and sizes.min() >= 2 * self.n
 
 
 def largest(X: Any) -> float:
@@ -219,10 +216,18 @@ class FeatureLevel:
         return [(0, a), (a, self.V.shape[1])]
 
     def begin(self, q: Vec) -> None:
-        """Start at the weights q with `w = x`, x the point at q, and sigma from the spread of the scores."""
+        """Start at the weights q with `w = x`, x the point at q, theta the mean score of each class.
+
+        sigma comes from the spread of the scores.
+        """
         self._place(q)
         self.w[:] = self.x
-        self.begin_at(self._score())
+        scores, caps, totals = self._score(), self.caps, self.masses
+        self.thetas[:] = np.add.reduceat(scores, self.starts) / self.sizes
+        cap = min(caps.max(), 2.0 * (totals / self.sizes).max())
+        size = float(np.linalg.norm(scores - scores.mean())) / scores.size**0.5
+        spread = size or float(np.abs(scores).max()) or 1.0
+        self["sigma"] = _SHARP * cap / max(spread, 1e-280)
 
     def begin_near(self, q: Vec, w: Vec | None) -> None:
         """Start at the weights q and, if given, the dual vector w of a similar problem.
@@ -265,8 +270,14 @@ class FeatureLevel:
         if self["status"] == 2.0:
             self.hulls.begin(level)
             return level
-        level.w[:], level["largest"] = self.w, self["largest"]
-        level.begin_after(self, _WIDER, level._score())
+        level.w[:], level["largest"], level.thetas[:] = self.w, self["largest"], self.thetas
+        scores, width = level._score(), _WIDER * float(self.caps.max()) / self["sigma"]
+        level["sigma"] = float(level.caps.max()) / width
+        for (lo, hi), cap, theta in zip(level.bounds, level.caps, level.thetas, strict=True):
+            p = np.subtract(theta, scores[lo:hi], out=level.V[0, lo:hi])
+            p *= level["sigma"]
+            p += 0.5 * cap
+            np.clip(p, 0.0, cap, out=p)
         level["reach"] = 4.0 * level.caps.max() / level["sigma"]
         return level
 
@@ -332,29 +343,6 @@ class FeatureLevel:
         monitor.systems += int(self["systems"] - before[0])
         monitor.hessian_passes += self.share * (self["forming"] - before[1])
         return log[:count].tolist()
-
-    def begin_at(self, scores: Vec) -> None:
-        """Set theta to the mean score of each class, and sigma from the spread of the scores."""
-        caps, totals = self.caps, self.masses
-        self.thetas[:] = np.add.reduceat(scores, self.starts) / self.sizes
-        cap = min(caps.max(), 2.0 * (totals / self.sizes).max())
-        size = float(np.linalg.norm(scores - scores.mean())) / scores.size**0.5
-        spread = size or float(np.abs(scores).max()) or 1.0
-        self["sigma"] = _SHARP * cap / max(spread, 1e-280)
-
-    def begin_after(self, coarse: FeatureLevel, wider: float, scores: Vec) -> None:
-        """Set theta and sigma from a coarser level, and the weights from these and the scores.
-
-        The kinks are `wider` times as wide.
-        """
-        self.thetas[:] = coarse.thetas
-        width = wider * float(coarse.caps.max()) / coarse["sigma"]
-        self["sigma"] = float(self.caps.max()) / width
-        for (lo, hi), cap, theta in zip(self.bounds, self.caps, self.thetas, strict=True):
-            p = np.subtract(theta, scores[lo:hi], out=self.V[0, lo:hi])
-            p *= self["sigma"]
-            p += 0.5 * cap
-            np.clip(p, 0.0, cap, out=p)
 
     def weights(self) -> list[Vec]:
         """Return the weights p by class, in the order of the samples."""

@@ -102,19 +102,17 @@ class _Model:
     ----------
     features : the features of the model; None for all
     X : the samples in these features
-    H, mean, mass : the weighted Gram matrix of the centred samples, or for many features its factor; the
-        weighted mean, and the sum of the weights
+    H, mean, mass : the weighted Gram matrix of the centred samples, for many features its factor or its
+        columns; the weighted mean, and the sum of the weights
     h : the weights of the samples
-    columns : the samples by features, if there are too many features to form H; else None
     """
 
     features: NDArray[np.intp] | None
     X: Any
-    H: Matrix
+    H: Any
     mean: Vec
     mass: float
     h: Vec
-    columns: Any = None
 
     def of(self, v: Vec) -> Vec:
         """Return the entries of v at the features of the model."""
@@ -251,9 +249,10 @@ class ProximalIterate:
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if by_columns:
-            columns = X.tocsc() if sparse.issparse(X) else np.asfortranarray(X)
+            by_features = X.tocsc() if sparse.issparse(X) else np.asfortranarray(X)
             mean = np.asarray(X.T @ h) / total_weight
-            self.model = _Model(features, X, _NONE, mean, total_weight, h, columns=columns)
+            columns = Columns(by_features, h, mean, total_weight)
+            self.model = _Model(features, X, columns, mean, total_weight, h)
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if self.rows:
@@ -308,7 +307,7 @@ class ProximalIterate:
         else:
             return False
         self.damping = max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
-        exact = model.columns is None and self.losses is self.form
+        exact = not self._by_columns(w.size) and self.losses is self.form
         sure = a == 1.0 and exact and self.shift == 0.0
         self.foretold = self.slopes - model.h * move if sure else None
         self.short = self.short + 1 if a <= _SHORT else 0
@@ -343,19 +342,16 @@ class ProximalIterate:
         """Return the minimiser d of the model plus penalty, after elimination of the bias."""
         ridge, H = 2.0 * self.c, model.H
         if self.boxed:
-            new = w.copy()
-            if self.shift > 0.0 and model.columns is None:
+            new, formed = w.copy(), not self._by_columns(w.size)
+            if self.shift > 0.0 and formed:
                 H = H.copy()
                 H[np.diag_indices_from(H)] += self.shift * float(np.mean(np.diagonal(H)))
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
             accurate = self.before <= _SECOND * abs(self.value)
-            if accurate and model.columns is None:  # otherwise another step is cheaper than such an accuracy
+            if accurate and formed:  # otherwise another step is cheaper than such an accuracy
                 tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
             bounds = model.of(self.lower), model.of(self.upper)
-            system = H
-            if model.columns is not None:
-                system = Columns(model.columns, model.h, model.mean, model.mass)
-            boxed_quadratic(system, r, new, *bounds, ridge, tol, _ROUNDS, self._late)
+            boxed_quadratic(H, r, new, *bounds, ridge, tol, _ROUNDS, self._late)
             return new - w
         if self.systems is not None:
             d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w), self._late)

@@ -210,7 +210,7 @@ class SMO(NearestPoint):
 
     Pairs within each hull exchange weight, or pairs of multipliers move: the pair of the largest decrease by
     second order (Fan, Chen and Lin 2005), the step for hinge losses by Algorithm 1 of Sun (2024): closed
-    forms for p in {1, 1.5, 2}, a root for other p.
+    forms for p = 1 and 2, a root for other p.
     """
 
     name: ClassVar[str] = "smo"
