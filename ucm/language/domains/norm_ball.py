@@ -34,7 +34,7 @@ from ucm.language.domains.separable_constraint import (
     scaled,
     solve,
 )
-from ucm.language.domains.simplex import Capped, clip_to_mass
+from ucm.language.domains.simplex import Capped, clip_to_mass, kinks
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.power import power_root
@@ -98,12 +98,7 @@ class PowerFunction(SeparableFunction):
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         p, c, away = self.p, lam / self.r, u - self.middle
-        sign = np.sign(away)
-        if p == 1.0:
-            x = np.maximum(np.abs(away) / self.r - c, 0.0)
-            q = self.middle + self.r * sign * x
-            return np.maximum(q, 0.0), ((x > 0.0) & (q > 0.0)).astype(float), sign * (x > 0.0)
-        x = power_root(np.abs(away) / self.r, c, p - 1.0)
+        sign, x = np.sign(away), power_root(np.abs(away) / self.r, c, p - 1.0)
         q = self.middle + self.r * sign * x
         # 1 / (1 + c (p-1) x^(p-2)), written without a negative power of 0
         if p >= 2.0:
@@ -140,13 +135,13 @@ class PowerFunction(SeparableFunction):
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
         p, r = self.p, radius
         is_least = r <= least + ROUNDING * abs(least)
-        center = np.zeros(v.size) + self.center
-        if p == 1.0 and is_least and least > 0.0 and prox:
-            return _nearest(v, center, samples.groups)
-        if p == 1.0 and not prox and (least > 0.0 or not is_least):
-            point = _moved(v, center, samples.groups, least if is_least else r)
-            # at the least one of many points with this distance
-            return replace(super().root(v, samples, r, least, prox), q=point.q) if is_least else point
+        if p == 1.0 and (least > 0.0 or not is_least):
+            move = _spread if prox else _moved
+            point = move(v, np.zeros(v.size) + self.center, samples.groups, least if is_least else r)
+            if prox or not is_least:
+                return point
+            # one of many points with this distance
+            return replace(super().root(v, samples, r, least, prox), q=point.q)
         if is_least:
             return super().root(v, samples, r, least, prox)
         if p == 2.0 and self.middle:
@@ -360,17 +355,50 @@ def _units(samples: SampleWeights, p: float) -> float | Vec:
     return 1.0 if samples.weights is None else samples.weights ** (1.0 / p - 1.0)
 
 
-def _nearest(v: Vec, c: Vec, parts: list[tuple[Index, float]]) -> KKTPoint:
-    """Return the nearest point to v with the least `sum |q - c|` for fixed class masses, and q >= 0."""
-    q = c.copy()
+def _spread(v: Vec, c: Vec, parts: list[tuple[Index, float]], radius: float) -> KKTPoint:
+    """Return the nearest point to v with `sum |q - c| = radius`, fixed class masses and q >= 0.
+
+    `q = c + (v - c - a)_+ - min(c, (c - v + b)_+)` in each class. Its mass and its distance t from c say what
+    both terms sum to, and so a and b. Two classes have one `a - b`, twice the multiplier of the ball: their
+    t are piecewise linear in it, and sum to the radius.
+    """
+    v, _ = scaled(v, parts, True)
+    terms: list[tuple[float, tuple[Vec, Vec], tuple[Vec, Vec]]] = []
     for index, total in parts:
-        base = c[index]
+        entries, base = v[index], c[index]
         excess = total - float(base.sum())
-        if excess > 0.0:
-            q[index] += clip_to_mass(v[index] - base, np.full(base.size, excess), excess)
-        else:
-            q[index] -= clip_to_mass(base - v[index], base, -excess)
-    return KKTPoint(q, ((q != c) & (q > 0.0)).astype(float), np.zeros(v.size), 0.0, ())
+        up, down = entries - entries.max() - base, entries.min() - entries + base
+        roof = np.full(
+            entries.size, 2.0 * (radius + abs(excess))
+        )  # no bound, and no corner of the other term
+        terms.append((excess, (up, roof), (down, base)))
+    distances = [radius]
+    if len(terms) > 1:
+        wide = [float(np.ptp(v[index])) for index, _ in parts]
+        (x, t), (z, s) = (_distances(*term, w) for term, w in zip(terms, wide, strict=True))
+        both = np.sort(np.concatenate([x, z]))
+        first, second = np.interp(both, x, t), np.interp(both, z, s)
+        entries = float(np.interp(np.interp(-radius, -(first + second), both), x, t))
+        entries = min(entries, radius - abs(terms[1][0]))
+        distances = [entries, radius - entries]
+    q, w, normal = c.copy(), np.zeros(v.size), np.zeros(v.size)
+    grain = ROUNDING * radius
+    for (index, _), (excess, up, down), t in zip(parts, terms, distances, strict=True):
+        more = clip_to_mass(*up, max(0.5 * (t + excess), 0.0))
+        less = clip_to_mass(*down, max(0.5 * (t - excess), 0.0))
+        q[index] += more - less
+        w[index] = (more > grain) | ((less > grain) & (less < c[index] - grain))
+        normal[index] = np.sign(more - less)
+    return KKTPoint(q, w, normal, 0.0, ())
+
+
+def _distances(excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: float) -> tuple[Vec, Vec]:
+    """Return the breakpoints (a - b, t) of the distance t of a class from c, with `a - b` ascending."""
+    (more, a), (less, b) = kinks(*up), kinks(*down)
+    t = np.concatenate([2.0 * more - excess, 2.0 * less + excess])
+    x = np.concatenate([a + np.interp(more - excess, less, b), np.interp(less + excess, more, a) + b])
+    order = np.argsort(x, kind="stable")
+    return wide + x[order], np.maximum(t[order], abs(excess))
 
 
 def _moved(g: Vec, c: Vec, parts: list[tuple[Index, float]], radius: float) -> KKTPoint:

@@ -32,16 +32,21 @@ from ucm.language.parameter import Scalar, named, subject, value
 _TINY = float(np.finfo(float).tiny)
 
 
-def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
-    """Return the projection of v on `{0 <= q <= caps, sum q = total}`, with a cap for each entry.
-
-    It is `clip(v - theta, 0, caps)`, theta the multiplier of the total: between two kinks of the sum.
-    """
+def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
+    """Return the values of `sum clip(v - theta, 0, caps)` at its kinks, ascending, and the kinks in theta."""
     at = np.concatenate([v, v - caps])
     order = np.argsort(-at, kind="stable")
     slopes = np.cumsum(np.repeat([1.0, -1.0], v.size)[order])[:-1]  # between one kink and the next
     at = at[order]
-    sums = np.concatenate([[0.0], np.cumsum(slopes * -np.diff(at))])
+    return np.concatenate([[0.0], np.cumsum(slopes * -np.diff(at))]), at
+
+
+def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
+    """Return the projection of v on `{0 <= q <= caps, sum q = total}`.
+
+    It is `clip(v - theta, 0, caps)`, theta the multiplier of the total.
+    """
+    sums, at = kinks(v, caps)
     k = min(max(int(np.searchsorted(sums, total)), 1), at.size - 1)
     theta = 0.5 * (at[k - 1] + at[k])
     free, full = (v > theta) & (v - caps < theta), v - caps >= theta
