@@ -15,7 +15,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.data import readers
+from ucm.data import bound_data
 from ucm.data.source import Labelled
 from ucm.solvers import ActiveSet, OutOfCoreActiveSet
 
@@ -81,7 +81,7 @@ def test_invalid_out_of_core_options_are_refused() -> None:
         ucm.solve(MODELS["nu"], "nowhere.npy", y)
     with pytest.raises(ucm.DataError, match="has its own"):
         ucm.solve(MODELS["nu"], blocks(X, y), y)
-    assert not readers.is_stored(X) and readers.is_stored("words")
+    assert not bound_data.is_stored(X) and bound_data.is_stored("words")
     with pytest.raises(ucm.DataError, match="path that ends with"):
         ucm.solve(MODELS["nu"], "words", y)
     plan = ucm.compile(MODELS["nu"], blocks(X, y))

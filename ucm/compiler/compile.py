@@ -20,14 +20,14 @@ from ucm.compiler.out_of_core_lowering import InMemoryHullsLowering
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, refusal, requested_solvers
-from ucm.data.bound_data import Data, bind
+from ucm.data.bound_data import Data, bind, is_stored
 from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.gram import Gram, check_gram
 from ucm.data.kernel_features import KernelFeatures, approximation, some_of
 from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import options_of
-from ucm.data.readers import is_stored, open_rows
+from ucm.data.readers import open_rows
 from ucm.data.source import RowSource, signed_rows
 from ucm.data.weights import (
     SAMPLE_OPTIONS,

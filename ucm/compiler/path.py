@@ -16,11 +16,11 @@ from ucm.compiler.compile import bound, in_its_space, plan_of
 from ucm.compiler.grid import chosen_names, numbers_in, simple_first, spread
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
 from ucm.compiler.plan import Plan
-from ucm.data.bound_data import Data, bind
+from ucm.data.bound_data import Data, bind, is_stored
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.options import COUNT, OptionSpec, one_of, options_of
-from ucm.data.readers import is_stored, open_rows
+from ucm.data.readers import open_rows
 from ucm.data.validation import table
 from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option

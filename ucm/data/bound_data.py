@@ -6,6 +6,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ from ucm.data.source import RowSource, as_double
 from ucm.data.validation import (
     Fingerprint,
     bad_entry,
+    library_of,
     read,
     read_groups,
     read_weights,
@@ -48,6 +50,7 @@ from ucm.errors import DataError, SolverError, UCMError
 
 T = TypeVar("T")
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
+_LARGE = 1 << 28  # bytes in double precision: smaller memory maps are bound like other arrays
 _SQUARABLE = 1e-152  # entries below it, or above its inverse, make covariances 0 or inf
 
 
@@ -444,6 +447,15 @@ class Data:
             entries = self.X.data if sparse.issparse(self.X) else self.X
             top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
         return top if top > 0.0 else 1.0
+
+
+def is_stored(X: object) -> bool:
+    """True if X is a row source, a path, a large memory map, or an object of Dask, h5py, Zarr or pyarrow."""
+    if isinstance(X, RowSource | str | Path):
+        return True
+    if isinstance(X, np.memmap):
+        return 8 * X.size > _LARGE
+    return library_of(X) in ("dask", "h5py", "zarr", "pyarrow")
 
 
 def known_by(moments: Mapping[str, Moments]) -> Data:

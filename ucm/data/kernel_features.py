@@ -15,7 +15,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, SEED, OptionSpec, check_fields
 from ucm.data.source import RowSource, as_double, gathered
 from ucm.data.validation import bad_entry, refuse
-from ucm.data.weights import weight_in
+from ucm.data.weights import untagged
 from ucm.errors import DataError, ParameterError
 
 _RANK = 1e-10  # eigenvalues of the kernel over the samples, relative to the largest, below which they are 0
@@ -187,7 +187,7 @@ def approximation(approx: object, kernel: Kernel, X: Matrix) -> KernelFeatures:
 
 
 def _some(X: Matrix, y: np.ndarray, step: int) -> tuple[Matrix, NDArray[np.intp], np.ndarray | None, int]:
-    c = weight_in(y)
+    c = untagged(y)[1]
     rows = (np.arange(len(y)) if c is None else np.flatnonzero(c > 0))[::step]
     return as_double(X[rows]), rows, None if c is None else c[rows], len(y)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.moments import CHUNK, Matrix, Vec, row_norms, weighted_sums
+from ucm.data.moments import Matrix, Vec, row_norms, weighted_sums
 
 _RANK = 8.0  # multiple of the rounding of eigenvalues below which they are 0 in a root
 
@@ -48,15 +48,8 @@ class LinearMap(ABC):
         return self.matmat(np.eye(self.shape[1]))
 
     def column_norms(self) -> Vec:
-        """Return the Euclidean norms of the columns of A, shape (d,), computed a few at a time."""
-        norms = np.empty(self.shape[1])
-        step = max(1, CHUNK // max(1, sum(self.shape)))
-        for i in range(0, self.shape[1], step):
-            width = min(step, self.shape[1] - i)
-            unit = np.zeros((self.shape[1], width))
-            unit[i + np.arange(width), np.arange(width)] = 1.0
-            norms[i : i + width] = np.linalg.norm(self.matmat(unit), axis=0)
-        return norms
+        """Return the Euclidean norms of the columns of A, shape (d,)."""
+        return row_norms(self.matrix().T)
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         """Return `A diag(d) A'`, dense (n, n), for d >= 0; columns with d = 0 are not touched."""
@@ -181,59 +174,27 @@ class MatrixMap(RowMap):
         super().__init__(sparse.csr_array(M.T) if sparse.issparse(M) else M.T)
 
 
-class IdentityMap(LinearMap):
+class IdentityMap(MatrixMap):
     """The linear map `q -> factor q` on R^n, a multiple of the identity."""
 
     def __init__(self, n: int, factor: float = 1.0) -> None:
+        super().__init__(factor * sparse.eye_array(n))
         self.factor = factor
-        self.shape, self.entries, self.squares = (n, n), n, 0.5 * n
 
     def matmat(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.factor * q
 
-    matvec = matmat
-
-    def rmatvec(self, w: Vec) -> Vec:
-        return self.factor * w
-
-    def scaled(self, factor: float) -> LinearMap:
-        return IdentityMap(self.shape[0], factor * self.factor)
-
-    def column_norms(self) -> Vec:
-        return np.full(self.shape[1], abs(self.factor))
+    matvec = rmatvec = matmat
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         return np.diag(self.factor**2 * d)
 
-    def matrix(self) -> Matrix:
-        return self.factor * sparse.eye_array(self.shape[0], format="csr")
 
-
-class ZeroMap(LinearMap):
+class ZeroMap(MatrixMap):
     """The zero map from R^d to R^n, for a parameter block that occurs only in couplings."""
 
     def __init__(self, n: int, d: int) -> None:
-        self.shape, self.entries, self.squares = (n, d), 0, 0.0
-
-    def matmat(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.zeros((self.shape[0], *q.shape[1:]))
-
-    matvec = matmat
-
-    def rmatvec(self, w: Vec) -> Vec:
-        return np.zeros(self.shape[1])
-
-    def scaled(self, factor: float) -> LinearMap:
-        return self
-
-    def column_norms(self) -> Vec:
-        return np.zeros(self.shape[1])
-
-    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return np.zeros((self.shape[0], self.shape[0]))
-
-    def matrix(self) -> Matrix:
-        return sparse.csr_array(self.shape)
+        super().__init__(sparse.csr_array((n, d)))
 
 
 class ComposedMap(LinearMap):

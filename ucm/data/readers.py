@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ucm.data.array_rows import FileRows, array_in_file, of_arrays, of_group, signature_of
 from ucm.data.columns import EVERY, Features, RowColumns
 from ucm.data.dask_rows import DaskRows, is_dask
@@ -22,16 +20,6 @@ SUFFIXES = {
     ".hdf5": "hdf5", ".csv": "csv", ".zarr": "zarr",
 }  # fmt: skip
 _TABLES = ("parquet", "csv", "arrow")
-_LARGE = 1 << 28  # bytes as double precision: smaller memory maps are arrays like others
-
-
-def is_stored(X: object) -> bool:
-    """True if X is a row source, a path, a large memory map, or an object of Dask, h5py, Zarr or pyarrow."""
-    if isinstance(X, RowSource | str | Path):
-        return True
-    if isinstance(X, np.memmap):
-        return 8 * X.size > _LARGE
-    return library_of(X) in ("dask", "h5py", "zarr", "pyarrow")
 
 
 def open_rows(

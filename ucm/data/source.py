@@ -32,7 +32,7 @@ from ucm.data.columns import places_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import integer_from
 from ucm.data.validation import as_double, classes_of
-from ucm.data.weights import Factors, group_in, label_in, positive_rows, tagged, weight_in
+from ucm.data.weights import Factors, positive_rows, tagged, untagged
 from ucm.errors import DataError, brief
 
 _BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
@@ -194,11 +194,11 @@ class RowSource(ABC):
 
 
 def _distinct(X: Matrix, y: np.ndarray) -> np.ndarray:
-    return np.unique(label_in(y))
+    return np.unique(untagged(y)[0])
 
 
 def _copied(X: Matrix, y: np.ndarray) -> Block:
-    return as_double(X), label_in(y)
+    return as_double(X), untagged(y)[0]
 
 
 def gathered(parts: Sequence[Block]) -> Block:
@@ -337,7 +337,7 @@ def _fold_of_rows(X: Matrix, y: np.ndarray, count: int, classes: np.ndarray) -> 
 
     The rows of a label take the folds in turn, from a random fold on; the seed is the first row of the block.
     """
-    labels, folds = label_in(np.asarray(y)), np.zeros(len(y), dtype=np.intp)
+    labels, folds = untagged(y)[0], np.zeros(len(y), dtype=np.intp)
     first = X[:1].data if sparse.issparse(X) else np.ascontiguousarray(X[:1])
     rng = np.random.default_rng(zlib.crc32(first.tobytes()))
     for label in classes:
@@ -358,12 +358,12 @@ def _of_fold(X: Matrix, y: np.ndarray, count: int, classes: np.ndarray, fold: in
 
 def _relabelled(X: Matrix, y: np.ndarray, positive: object, negative: object) -> Block:
     """Label class `positive` +1 and `negative` -1, dropping other classes, or for None all others -1."""
-    y = np.asarray(y)
     if negative is not None:
-        rows = (label_in(y) == positive) | (label_in(y) == negative)
+        label = untagged(y)[0]
+        rows = (label == positive) | (label == negative)
         X, y = X[rows], y[rows]
-    v = np.where(label_in(y) == positive, 1.0, -1.0)
-    return X, tagged(v, weight_in(y), group_in(y))
+    label, weight, group = untagged(y)
+    return X, tagged(np.where(label == positive, 1.0, -1.0), weight, group)
 
 
 class Labelled(View):

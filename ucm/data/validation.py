@@ -13,14 +13,12 @@ from ucm import native
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.weights import (
     Factors,
-    group_in,
-    label_in,
     members_in,
     no_members,
     positive_rows,
     refuse_weightless,
     tagged,
-    weight_in,
+    untagged,
 )  # fmt: skip
 from ucm.errors import DataError, brief
 
@@ -435,13 +433,13 @@ def inspect_block(
     The `factors` are given where rows have weights or groups. Raises `DataError` for labels that are no
     numbers.
     """
-    v = _label_values(label_in(y))
-    size, index, group = v.size, None, None
+    label, weight, group = untagged(y)
+    v, defect = _label_values(label)
+    size, index = v.size, None
     labels = counts = totals = all_totals = _by_class(v, np.ones(size))
     groups: frozenset[tuple[str, object]] = frozenset()
-    least, defect = 1.0, _odd_label(v)
+    least = 1.0
     if factors is not None:
-        weight, group = weight_in(y), group_in(y)
         if group is not None:
             defect = _bad_group(group) or defect
         if weight is not None:
@@ -464,24 +462,18 @@ def inspect_block(
     return summary, X, v, group
 
 
-def _label_values(y: np.ndarray) -> Vec:
-    """Return labels as float64; raise `DataError` if a label is no real number."""
+def _label_values(y: np.ndarray) -> tuple[Vec, Defect | None]:
+    """Return labels as float64, and the defect of the first that is not -1 or +1; raise `DataError` for others."""
+    remedy = "name the label of class +1 with pos_label"
     try:
         if y.dtype.kind == "c":
             raise TypeError("complex labels")
-        return np.asarray(y, dtype=np.float64, order="C")
+        v = np.asarray(y, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(
-            f"{_SIGNS}, got values that are no numbers ({error}); name the label of class +1 with pos_label"
-        ) from error
-
-
-def _odd_label(v: Vec) -> Defect | None:
-    rows = np.flatnonzero(np.abs(v) != 1.0)
-    if not rows.size:
-        return None
-    remedy = "name the label of class +1 with pos_label"
-    return Defect(int(rows[0]), f"{_SIGNS}, got {v[rows[0]]:g} for sample ", f"; {remedy}")
+        raise DataError(f"{_SIGNS}, got values that are no numbers ({error}); {remedy}") from error
+    for row in np.flatnonzero(np.abs(v) != 1.0)[:1]:
+        return v, Defect(int(row), f"{_SIGNS}, got {v[row]:g} for sample ", f"; {remedy}")
+    return v, None
 
 
 def _has(v: Vec, group: np.ndarray, kind: str, label: object) -> bool:

@@ -155,22 +155,12 @@ def tagged(y: ArrayLike, weight: ArrayLike | None = None, group: ArrayLike | Non
     return records
 
 
-def label_in(y: ArrayLike) -> np.ndarray:
-    """Return the labels from a plain array of labels or a `tagged` array."""
+def untagged(y: ArrayLike) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Return the labels, weights and groups in a plain array of labels or a `tagged` array; None without."""
     y = np.asarray(y)
-    return y["label"] if y.dtype.names else y
-
-
-def weight_in(y: ArrayLike) -> np.ndarray | None:
-    """Return the weights from a `tagged` array, or None if it has no weights."""
-    y = np.asarray(y)
-    return y["weight"] if "weight" in (y.dtype.names or ()) else None
-
-
-def group_in(y: ArrayLike) -> np.ndarray | None:
-    """Return the groups from a `tagged` array, or None if it has no groups."""
-    y = np.asarray(y)
-    return y["group"] if "group" in (y.dtype.names or ()) else None
+    names = y.dtype.names or ()
+    weight, group = (y[name] if name in names else None for name in ("weight", "group"))
+    return y["label"] if names else y, weight, group
 
 
 _OF = {"pos": "class +1", "neg": "class -1"}
@@ -240,8 +230,9 @@ class Factors:
 
 def positive_rows(X: Matrix, y: np.ndarray, factors: Factors) -> tuple[Matrix, Vec, NDArray[np.intp] | None]:
     """Return the rows of positive weight, their labels times weights, and their indices (None: all rows)."""
-    positive, weight = label_in(y) > 0.0, weight_in(y)
-    c = factors.of(positive, group_in(y))
+    label, weight, group = untagged(y)
+    positive = label > 0.0
+    c = factors.of(positive, group)
     c = c if weight is None else c * np.asarray(weight, dtype=np.float64)
     v = np.where(positive, c, -c)
     if (c > 0.0).all():

@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
+from ucm.data.bound_data import is_stored
 from ucm.data.dask_rows import is_dask
 from ucm.data.gram import Expansion
 from ucm.data.kernel_features import Nystroem, RandomFeatures
 from ucm.data.linear_map import Matrix
 from ucm.data.moments import in_double
-from ucm.data.readers import feature_rows, is_stored
+from ucm.data.readers import feature_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import refuse_unsound, scale_hint
 from ucm.errors import ParameterError, SolverError, warn_of

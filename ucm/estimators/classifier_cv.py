@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.compile import in_its_space, with_kernel
 from ucm.compiler.grid import candidates, chosen_names, simple_first
-from ucm.data.bound_data import Data, bind
+from ucm.data.bound_data import Data, bind, is_stored
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import one_of
-from ucm.data.readers import is_stored, open_rows
+from ucm.data.readers import open_rows
 from ucm.data.source import RowSource
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief
 from ucm.estimators.classifier import Classifier, fitted_anew

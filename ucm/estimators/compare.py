@@ -25,11 +25,11 @@ from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import has_fit_parameter
 
-from ucm.data.bound_data import bind
+from ucm.data.bound_data import bind, is_stored
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, FLAG, OptionSpec, options_of
-from ucm.data.readers import is_stored, open_rows
+from ucm.data.readers import open_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import read_groups, read_weights, refuse_unsound, scale_hint
 from ucm.errors import (

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ucm.data.columns import Features, RowColumns, places_of
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.weights import label_in, weight_in
+from ucm.data.weights import untagged
 from ucm.errors import DataError
 
 _HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_coef_")
@@ -118,5 +118,5 @@ def right_rows(X: Matrix, y: np.ndarray, classifier: Fitted) -> Vec:
 
 def weights_and_labels(y: np.ndarray) -> tuple[Vec, np.ndarray]:
     """Return the sample weights of a block, ones if no weights are given, and the labels."""
-    c, y = weight_in(y), label_in(y)
+    y, c, _ = untagged(y)
     return np.ones(y.size) if c is None else c, y

@@ -23,7 +23,7 @@ from ucm.data.readers import has_columns, open_rows
 from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double, with_features
 from ucm.data.validation import refuse_empty
-from ucm.data.weights import class_factors, label_in
+from ucm.data.weights import class_factors, untagged
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError, brief
 from ucm.estimators.multiclass import about_pair, one_vs_one_scores, pair_factors, pairs_of
 from ucm.estimators.on_dask import light_of, refuse_width, right_rows, weights_and_labels
@@ -93,7 +93,7 @@ def _class_sums(X: Any, y: Any, classes: np.ndarray) -> NDArray[np.float64]:
 def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
     X = as_double(X)
     entries = X.data if hasattr(X, "indptr") else X
-    return np.asarray(X @ W.T), label_in(y), bool(np.isfinite(entries).all())
+    return np.asarray(X @ W.T), untagged(y)[0], bool(np.isfinite(entries).all())
 
 
 def scored(

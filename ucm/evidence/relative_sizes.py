@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from numpy.typing import ArrayLike
 
-from ucm.data.bound_data import Data, bind
+from ucm.data.bound_data import Data, bind, is_stored
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.options import options_of
-from ucm.data.readers import is_stored, open_rows
+from ucm.data.readers import open_rows
 from ucm.data.weights import ClassWeight
 from ucm.errors import CompositionError, SolverError, unknown_option
 from ucm.evidence.generalised_nu_svm import by_lam, radius_from_lambda
