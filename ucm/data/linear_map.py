@@ -184,7 +184,10 @@ class IdentityMap(MatrixMap):
     def matmat(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.factor * q
 
-    matvec = rmatvec = matmat
+    matvec = matmat
+
+    def rmatvec(self, w: Vec) -> Vec:
+        return self.factor * w
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         return np.diag(self.factor**2 * d)

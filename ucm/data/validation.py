@@ -463,7 +463,7 @@ def inspect_block(
 
 
 def _label_values(y: np.ndarray) -> tuple[Vec, Defect | None]:
-    """Return labels as float64, and the defect of the first that is not -1 or +1; raise `DataError` for others."""
+    """Return labels as float64, and the defect of the first that is not -1 or +1."""
     remedy = "name the label of class +1 with pos_label"
     try:
         if y.dtype.kind == "c":
