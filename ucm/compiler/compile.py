@@ -41,7 +41,7 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
-from ucm.evidence.generalised_nu_svm import by_lam, radius_from_lambda
+from ucm.evidence.generalised_nu_svm import radius_from_lambda
 from ucm.evidence.relative_sizes import with_numbers
 from ucm.forms.distance import MinNorm, NearestPoint
 from ucm.forms.monitor import check_time_limit, limit_from
@@ -54,7 +54,7 @@ from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import SampleNode

@@ -19,11 +19,10 @@ from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, first_pass, of_moments, refuse_gathering
 from ucm.data.source import RowSource
 from ucm.data.weights import ClassWeight, Factors, members
-from ucm.evidence.generalised_nu_svm import by_lam
 from ucm.forms.solver import Solver
 from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin
+from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
 
 _LONG = 1000  # least number of samples per feature, of samples in memory that are read block by block

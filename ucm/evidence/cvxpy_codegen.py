@@ -95,7 +95,7 @@ class _Example:
     def __init__(self, model: Node, seed: int) -> None:
         rng = np.random.default_rng(seed)
         positive, negative, n = _SIZES[seed]
-        n, m = _dimension(model, n), positive + negative
+        n, m = fitting_dimension(model, n), positive + negative
         y = rng.permutation(np.repeat([1.0, -1.0], [positive, negative]))
         sides = list(dict.fromkeys(model.nodes_of_type(Samples)))
         labels = [*dict.fromkeys(s.label for s in sides if s.label is not None), None]
@@ -167,7 +167,7 @@ class _Example:
         return None
 
 
-def _dimension(model: Node, n: int) -> int:
+def fitting_dimension(model: Node, n: int) -> int:
     """Return n, or the least number of features up to 10,000 that the model accepts if n is refused."""
     for k in (n, *range(1, 10_001)):
         try:

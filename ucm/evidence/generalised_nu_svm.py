@@ -40,7 +40,6 @@ from ucm.language.domains import LossBall
 from ucm.language.domains.divergence_ball import ConjugateFunction
 from ucm.language.domains.separable_constraint import soft
 from ucm.language.losses import Hinge
-from ucm.language.node import Node
 from ucm.language.objective import ScaledPenalty, split_scalar
 from ucm.language.parameter import Param, Parameters, Scalar, value
 from ucm.language.penalties.quadratic import Quadratic
@@ -88,11 +87,6 @@ class Bounds:
     b: float
     rho: float
     q: Vec
-
-
-def by_lam(model: Node) -> bool:
-    """True if a model has a `LossBall` declared by `lam` in place of a radius."""
-    return any(ball.lam is not None for ball in model.nodes_of_type(LossBall))
 
 
 class GeneralisedNuSVM:

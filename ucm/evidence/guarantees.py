@@ -214,21 +214,19 @@ def _by_margin(model: Objective, data: Data, solution: Solution, level: float) -
     if data.weighing.samples is not None:
         return
     X, b, p, m = data.X, solution.b, loss.p, data.m
+    margins = _Fitted(data, solution).margins
     if solution.expansion is not None and solution.coefficients is not None:
-        scores = solution.decision(X) - b
         kernel = solution.expansion.kernel
-        square = float(solution.coefficients @ scores)
+        square = float(solution.coefficients @ (data.y * margins - b))
         squares = np.diagonal(X) if kernel.name == "precomputed" else kernel.diagonal(X)
-        r = math.sqrt(float(np.max(squares)))
     else:  # with approximate features of a kernel, X holds these
-        scores = np.asarray(X @ solution.w)
-        square = float(solution.w @ solution.w)
-        r = math.sqrt(float(np.max((abs(X) ** 2).sum(axis=1))))
+        square, squares = float(solution.w @ solution.w), (abs(X) ** 2).sum(axis=1)
+    r = math.sqrt(float(np.max(squares)))
     length, reach = math.hypot(math.sqrt(square), b / r if r else 0.0), math.sqrt(2.0) * r
     if r == 0.0 or length == 0.0:
         return
     rho = min(1.0 / length, reach)
-    mean = float(np.mean(margin_loss(data.y * (scores + b) / length, rho, p)))
+    mean = float(np.mean(margin_loss(margins / length, rho, p)))
     spread = 4.0 * p * reach / (rho * math.sqrt(m))
     spread += math.sqrt(math.log(math.log2(2.0 * reach / rho)) / m)
     spread += math.sqrt(math.log(2.0 / (1.0 - level)) / (2.0 * m))

@@ -29,7 +29,7 @@ from scipy.optimize import linprog
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import ParameterError, brief
-from ucm.evidence.objective import weights_in
+from ucm.evidence.objective import loss_slopes
 from ucm.forms.solution import Certificate, Solution
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
@@ -70,7 +70,9 @@ def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str 
     """
     n = w.size
     margin = data.y * (np.asarray(data.X @ w).ravel() + b)
-    losses, penalties = _loss_slopes(model, data, margin), _penalty_slopes(model, w)
+    step = _AT_KINK * (1.0 + np.abs(margin))
+    losses = loss_slopes(model, data, margin - step), loss_slopes(model, data, margin + step)
+    penalties = _penalty_slopes(model, w)
     # rows of the derivative: one for each sample, one for each weight
     Z = sparse.csr_array(data.X).multiply(data.y[:, None])
     rows: Matrix = sparse.vstack(
@@ -127,21 +129,6 @@ def _interior(rows: Matrix, low: Vec, high: Vec, fixed: Vec) -> bool:
         method="highs",
     )
     return bool(result.status == 0 and -result.fun >= _INSIDE)
-
-
-def _loss_slopes(model: Objective, data: Data, margin: Vec) -> Slopes:
-    """Return the left and right derivatives of the total loss in each margin."""
-    G, H = model.dc()
-    low, high = np.zeros(margin.size), np.zeros(margin.size)
-    signed = [(1.0, loss) for loss in G.losses] + [(-1.0, loss) for loss in H.losses]
-    for sign, loss in signed:
-        c = weights_in(loss, data)
-        factor = sign if c is None else sign * c
-        u = loss.offset - margin
-        step = 0.0 if loss.smooth() else _AT_KINK * (1.0 + np.abs(u))
-        low -= factor * loss.gradient(u + step)
-        high -= factor * loss.gradient(u - step)
-    return low, high
 
 
 def _penalty_slopes(model: Objective, w: Vec) -> Slopes:

@@ -152,13 +152,25 @@ class Tangent:
 
 def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tangent:
     """Return the tangent plane of the subtracted function H at a normal w and its margins."""
-    slopes = np.zeros(data.m)
-    for loss in H.losses:
-        c = weights_in(loss, data)
-        slopes -= (1.0 if c is None else c) * loss.gradient(loss.offset - margin)
+    slopes = _slopes(H, data, margin)
     height = sum(loss.value(margin, data.y, data.weights, data.groups) for loss in H.losses)
     u, constant = normal.tangent(H.penalties)  # type: ignore[arg-type]
     return Tangent(slopes, u, height - float(slopes @ margin) + constant)
+
+
+def _slopes(part: ConvexPart, data: Data, margin: Vec) -> Vec:
+    """Return the derivative of the losses of a convex part in each margin, at a kink a subgradient."""
+    slopes = np.zeros(data.m)
+    for loss in part.losses:
+        c = weights_in(loss, data)
+        slopes -= (1.0 if c is None else c) * loss.gradient(loss.offset - margin)
+    return slopes
+
+
+def loss_slopes(model: Objective, data: Data, margin: Vec) -> Vec:
+    """Return the derivative of the total loss in each margin."""
+    G, H = model.dc()
+    return _slopes(G, data, margin) - _slopes(H, data, margin)
 
 
 def certify_objective(

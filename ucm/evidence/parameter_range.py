@@ -10,7 +10,7 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM, by_lam
+from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM
 from ucm.evidence.interval import Interval
 from ucm.evidence.lambda_max import lambda_max
 from ucm.evidence.zero_entry import contains_zero, coupling_units, forms_of, residuals, zero_entry
@@ -22,7 +22,7 @@ from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.objective import Objective, split_scalar
 from ucm.language.parameter import Expression, Param, holds
-from ucm.language.robust import RobustMargin
+from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.sets.combination import Combination
 
 _ADVICE = 5.0  # seconds for an interval in a message

@@ -15,7 +15,7 @@ from ucm.data.options import options_of
 from ucm.data.readers import open_rows
 from ucm.data.weights import ClassWeight
 from ucm.errors import CompositionError, SolverError, unknown_option
-from ucm.evidence.generalised_nu_svm import by_lam, radius_from_lambda
+from ucm.evidence.generalised_nu_svm import radius_from_lambda
 from ucm.evidence.interval import Interval
 from ucm.evidence.lambda_max import is_multiple, lambda_max
 from ucm.evidence.parameter_range import (
@@ -29,7 +29,7 @@ from ucm.language.node import Node, each
 from ucm.language.objective import Objective, as_declared
 from ucm.language.parameter import Param
 from ucm.language.penalties.quadratic import evaluated
-from ucm.language.robust import RobustMargin
+from ucm.language.robust import RobustMargin, by_lam
 
 Model = TypeVar("Model", bound=RobustMargin | Objective)
 
@@ -120,9 +120,7 @@ def admissible(
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
     """Return the model with numbers for its relative `Param`s, and radii for lam in `LossBall`s."""
     model = with_numbers(model, data, time_limit)
-    if isinstance(model, RobustMargin) and by_lam(model):
-        model = radius_from_lambda(model, data).model  # type: ignore[assignment]
-    return model
+    return radius_from_lambda(model, data).model if by_lam(model) else model  # type: ignore[return-value, arg-type]
 
 
 def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Model:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
+from ucm.evidence.objective import loss_slopes
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
@@ -49,18 +49,8 @@ def sparsity(model: RobustMargin | Objective, data: Data, solution: Solution) ->
     features = float(np.mean(np.abs(solution.w) > FEATURE))
     if isinstance(model, Objective):
         margin = data.y * (data.X @ solution.w + (solution.b or 0.0))
-        sloped = _slope(model, margin - SAMPLE) + _slope(model, margin + SAMPLE)
-        return Sparsity(features, float(np.mean(sloped > 0.0)))
+        sloped = loss_slopes(model, data, margin - SAMPLE), loss_slopes(model, data, margin + SAMPLE)
+        return Sparsity(features, float(np.mean(np.any(sloped, axis=0))))
     if solution.weights is None:
         return Sparsity(features, float("nan"))
     return Sparsity(features, float(np.mean(solution.weights > 1e-6 * solution.weights.max())))
-
-
-def _slope(model: Objective, margin: Vec) -> Vec:
-    """Return the absolute derivative of the total loss at each margin."""
-    G, H = model.dc()
-    total = np.zeros_like(margin)
-    for sign, part in ((1.0, G), (-1.0, H)):
-        for loss in part.losses:
-            total = total + sign * loss.gradient(loss.offset - margin)
-    return np.abs(total)

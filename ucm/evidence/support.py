@@ -142,13 +142,8 @@ def support(
 
     Returns
     -------
-    value : float
-        An upper bound of the maximum from the definition of U; inf if U is unbounded in the direction d.
-    point : (n,) array
-        The point of U that attains it within `error`; None where the value is inf.
-    error : float
-        `value - <d, point>`: 0 where the maximum is known in closed form, the error of a conic program
-        at intersections.
+    SupportValue
+        `(value, point, error)`; the error is that of a conic program at intersections, else 0.
 
     Raises
     ------

@@ -314,6 +314,11 @@ class Domain(BoundDomain, RotationInvariant):
 
     example: ClassVar[str] = "NormBall(0.2)"
 
+    @property
+    def by_lam(self) -> bool:
+        """True if the size is declared by a bound of `||w||`, and follows from it together with data."""
+        return False
+
     def intersected(self) -> list[Domain]:
         """Return the operands of nested intersections, in order; any other domain alone."""
         return [self]

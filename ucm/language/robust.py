@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ucm.errors import CompositionError, brief
-from ucm.language.contracts import UncertaintySet
-from ucm.language.node import OPERATORS, Notation, SolvableModel, restricted
+from ucm.language.contracts import Domain, UncertaintySet
+from ucm.language.node import OPERATORS, Node, Notation, SolvableModel, restricted
 from ucm.language.terms import Loss, Penalty
 
 
@@ -72,6 +72,11 @@ class RobustMargin(SolvableModel):
         minimum = notation.under("min", f"{notation.norm('w', f'{self.norm:g}')} = 1")
         maximum = notation.under("max", f"x{notation.element}U")
         return notation.separated(f"{minimum} {maximum} -w'x", f"U = {self.set.formula(notation)}")
+
+
+def by_lam(model: Node) -> bool:
+    """True if a model has a domain that is declared by `lam` in place of a radius."""
+    return any(domain.by_lam for domain in model.nodes_of_type(Domain))
 
 
 def as_model(model: object, where: str) -> RobustMargin:

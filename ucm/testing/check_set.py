@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ucm.data.bound_data import Data, bind
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError
+from ucm.evidence.cvxpy_codegen import fitting_dimension
 from ucm.language import cvx as cp
 from ucm.language.contracts import LoweredSet, UncertaintySet
 from ucm.language.parameter import Parameters
@@ -62,7 +62,7 @@ def check_set(
     rng = np.random.default_rng(seed)
     if X is None:
         y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
-        X = rng.standard_normal((9, _features(U))) + y[:, None]
+        X = rng.standard_normal((9, fitting_dimension(U, 3))) + y[:, None]
         subgroup = groups_in_turn(U, 9)
     data = bind(X, y, subgroup=subgroup)
     why = U.infeasibility_reason(data)
@@ -76,17 +76,6 @@ def check_set(
     check_support(case, case.support, directions, members, exact=not case.image.couplings)
     _check_against_cvxpy(case, cvxpy_tol)
     check_size(case, U.size(data))
-
-
-def _features(U: UncertaintySet) -> int:
-    """Return the first number of features that fits the set: 3, its own dimension or 2, else 1 to 20."""
-    for n in (3, U.dimension(None) or 2, *range(1, 21)):
-        try:
-            U.dimension(n)
-        except CompositionError:
-            continue
-        return n
-    raise AssertionError(f"{U!r}: fits no samples of up to 20 features; give X and y")
 
 
 @dataclass(frozen=True)

@@ -223,6 +223,10 @@ class LossBall(SimplexDomain):
         exactly_one(f"LossBall({self.loss!r})", radius=self.radius, lam=self.lam)
 
     @property
+    def by_lam(self) -> bool:
+        return self.lam is not None
+
+    @property
     def bound(self) -> Scalar:
         """The declared radius; refused if lam is declared in its place, which has one only with data."""
         if self.radius is None:
