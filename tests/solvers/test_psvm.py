@@ -25,6 +25,7 @@ from ucm.evidence.objective import FeatureNormal, KernelNormal, certify_objectiv
 from ucm.language.models import psvm
 from ucm.native import library
 from ucm.solvers import PSMO, SMO, ProxALM
+from ucm.solvers.baselines import psmo
 
 EXPONENTS = (1.0, 1.1, 1.5, 2.0, 3.0, 10.0)
 BINARY = ("uci_wdbc", "uci_heart", "uci_ionosphere", "uci_winequality", "uci_banknote")
@@ -65,6 +66,8 @@ def test_the_update_minimises_the_dual_along_its_line(p: float) -> None:
             continue
         t = library.smo_step(d, eta, ai, yi, ci, aj, yj, cj, p, top)
         assert 0.0 <= t <= top
+        printed = psmo.step(d, eta, (ai, yi, ci), (aj, yj, cj), p, top)
+        assert_allclose(t, printed, rtol=1e-6, atol=1e-12)
         # F_i - F_j = d holds at t = 0, so the linear term takes the slopes of the powers back
         xi, xj = (library.smo_slack(a, c, p) for a, c in ((ai, ci), (aj, cj)))
 

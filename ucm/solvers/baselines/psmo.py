@@ -9,19 +9,47 @@ along `s_i += t, s_j -= t`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import brentq
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import SEED, check_fields
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import HingeDual, slacks
 from ucm.forms.solver import Answer, Solver
-from ucm.native import library
 
 _STEPS = 1_000_000
 _CHECK = 100  # steps between two computations of the gap
+
+
+def step(
+    d: float, eta: float, i: tuple[float, float, float], j: tuple[float, float, float], p: float, top: float
+) -> float:  # fmt: skip
+    """Return the step t in [0, top] of a pair, by equation (22) of Sun (2024) with its signs corrected.
+
+    `eta t + y_i [xi_i(a_i + y_i t) - xi_i] - y_j [xi_j(a_j - y_j t) - xi_j]` is d; i and j are (a, y, C).
+    The equation is linear for p = 1 and 2.
+    """
+    (ai, yi, Ci), (aj, yj, Cj) = i, j
+    if p in (1.0, 2.0):
+        eta += 0.0 if p == 1.0 else 0.5 / Ci + 0.5 / Cj
+        return min(top, d / eta) if eta > 0.0 else top
+    C, y = np.array([Ci, Cj]), np.array([yi, -yj])
+    before = slacks(np.array([ai, aj]), C, p)
+
+    def slope(t: float) -> float:
+        after = slacks(np.maximum([ai + yi * t, aj - yj * t], 0.0), C, p)
+        return eta * t + float(y @ (after - before)) - d
+
+    hi = top if np.isfinite(top) else 1.0
+    while not np.isfinite(top) and slope(hi) < 0.0:
+        hi *= 2.0
+    if slope(hi) <= 0.0:
+        return hi
+    root: Any = brentq(slope, 0.0, hi, xtol=1e-16 * hi)
+    return float(root)
 
 
 @dataclass(frozen=True)
@@ -69,9 +97,10 @@ class PSMO(Solver[HingeDual]):
                 break
             j = int(rng.choice(violators))
             bounds = (most[i] - a[i] if y[i] > 0 else a[i], a[j] if y[j] > 0 else most[j] - a[j])
-            eta = max(float(K[i, i] + K[j, j] - 2.0 * K[i, j]), 0.0)
-            ends = a[i], y[i], C[i], a[j], y[j], C[j]  # of equation (22), its signs corrected
-            t = library.smo_step(float(F[i] - F[j]), eta, *ends, p, float(min(bounds)))
+            t = step(
+                float(F[i] - F[j]), max(float(K[i, i] + K[j, j] - 2.0 * K[i, j]), 0.0),
+                (a[i], y[i], C[i]), (a[j], y[j], C[j]), p, float(min(bounds)),
+            )  # fmt: skip
             pair = [i, j]
             before = slacks(a[pair], C[pair], p)
             a[pair] = np.clip(a[pair] + t * y[pair] * [1.0, -1.0], 0.0, most[pair])
