@@ -174,12 +174,12 @@ class MatrixMap(RowMap):
         super().__init__(sparse.csr_array(M.T) if sparse.issparse(M) else M.T)
 
 
-class IdentityMap(MatrixMap):
+class IdentityMap(LinearMap):
     """The linear map `q -> factor q` on R^n, a multiple of the identity."""
 
     def __init__(self, n: int, factor: float = 1.0) -> None:
-        super().__init__(factor * sparse.eye_array(n))
         self.factor = factor
+        self.shape, self.entries, self.squares = (n, n), n, 0.5 * n
 
     def matmat(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.factor * q
@@ -189,15 +189,44 @@ class IdentityMap(MatrixMap):
     def rmatvec(self, w: Vec) -> Vec:
         return self.factor * w
 
+    def scaled(self, factor: float) -> LinearMap:
+        return IdentityMap(self.shape[0], factor * self.factor)
+
+    def column_norms(self) -> Vec:
+        return np.full(self.shape[1], abs(self.factor))
+
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         return np.diag(self.factor**2 * d)
 
+    def matrix(self) -> Matrix:
+        return self.factor * sparse.eye_array(self.shape[0], format="csr")
 
-class ZeroMap(MatrixMap):
+
+class ZeroMap(LinearMap):
     """The zero map from R^d to R^n, for a parameter block that occurs only in couplings."""
 
     def __init__(self, n: int, d: int) -> None:
-        super().__init__(sparse.csr_array((n, d)))
+        self.shape, self.entries, self.squares = (n, d), 0, 0.0
+
+    def matmat(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.zeros((self.shape[0], *q.shape[1:]))
+
+    matvec = matmat
+
+    def rmatvec(self, w: Vec) -> Vec:
+        return np.zeros(self.shape[1])
+
+    def scaled(self, factor: float) -> LinearMap:
+        return self
+
+    def column_norms(self) -> Vec:
+        return np.zeros(self.shape[1])
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        return np.zeros((self.shape[0], self.shape[0]))
+
+    def matrix(self) -> Matrix:
+        return sparse.csr_array(self.shape)
 
 
 class ComposedMap(LinearMap):
