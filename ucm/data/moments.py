@@ -61,14 +61,20 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
             gram += d.sum() * np.outer(center, center) - cross - cross.T
             s -= d.sum() * center
         return gram, s
-    rows, (m, n) = np.flatnonzero(d), X.shape
+    plain = bool((d == 1.0).all())
+    rows = np.empty(0, dtype=np.intp) if plain else np.flatnonzero(d)
+    all_rows = plain or rows.size == d.size
     gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
-    step = max(1, CHUNK // n)
-    for i in range(0, rows.size, step):
-        index = slice(i, i + step) if rows.size == m else rows[i : i + step]
-        part, roots = X[index] if center is None else X[index] - center, np.sqrt(d[index])
-        part = part * roots[:, None]
-        s += roots @ part
+    step = max(1, CHUNK // X.shape[1])
+    for i in range(0, d.size if all_rows else rows.size, step):
+        index = slice(i, i + step) if all_rows else rows[i : i + step]
+        part = X[index] if center is None else X[index] - center
+        if plain:
+            s += part.sum(axis=0)
+        else:
+            roots = np.sqrt(d[index])
+            part = part * roots[:, None]
+            s += roots @ part
         gram += part.T @ part
     return gram, s
 
