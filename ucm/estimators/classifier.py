@@ -26,7 +26,7 @@ from ucm.data.readers import feature_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import refuse_unsound, scale_hint
 from ucm.errors import ParameterError, SolverError, warn_of
-from ucm.estimators.multiclass import Pair, Problems, about_pair, each, one_vs_one_scores
+from ucm.estimators.multiclass import Pair, Problems, about_pair, answers, each, one_vs_one_scores
 from ucm.estimators.on_dask import lazy_accuracy, lazy_answers
 from ucm.estimators.out_of_core import fit_rows, hits_rows, scored, write_scores
 from ucm.estimators.validation import (
@@ -332,7 +332,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             if not has_direction(model, solution):
                 raise SolverError(f"Classifier: {prefix}{solution.message}")
             solution = with_bias(model, plan, solution, self.bias_rule, self.read_as)
-            warn_if_turned(model, solution, arguments["X"], pair.signs, prefix, self.read_as)
+            warn_if_turned(model, solution, arguments["X"], pair.signs, prefix)
             return plan, solution
 
         pairs = problems.pairs
@@ -387,7 +387,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if approx is not None:
             self.expansion_ = approx.scoring(np.array([s.w for s in solutions]).T)
         elif solutions[0].w is not None:
-            self.coef_ = np.array([normal_in_features(model, s, n, self.read_as) for s in solutions])
+            self.coef_ = np.array([normal_in_features(model, s, n) for s in solutions])
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)
 
     def __getstate__(self) -> dict:
@@ -473,11 +473,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if is_dask(X):
             return lazy_answers(self, "predict", X)
         scores = self._scores(X)
-        if scores.shape[1] > 1 and self.multi_class == "ovo":
-            scores = one_vs_one_scores(scores, self.classes_.size)
-        places = np.argmax(scores, axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0.0
-        labels = self.classes_[places.astype(np.intp)]
+        labels = answers(scores[:, :, None], self.classes_, self.multi_class)[:, 0]
         if out is not None:
+            if scores.shape[1] > 1 and self.multi_class == "ovo":
+                scores = one_vs_one_scores(scores, self.classes_.size)
             write_scores(out, labels, scores, self.classes_)
         return labels
 

@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -27,8 +28,8 @@ from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief
 from ucm.estimators.classifier import Classifier, fitted_anew
 from ucm.estimators.held_out import Scores, Search, held_out, leave_one_out_scores
 from ucm.estimators.moments import is_one_ellipsoid
-from ucm.estimators.multiclass import Problems
-from ucm.estimators.out_of_core import answers, named_values, scores_of_rows
+from ucm.estimators.multiclass import Problems, answers
+from ucm.estimators.out_of_core import named_values, scores_of_rows
 from ucm.estimators.validation import Samples, check_options, folds_of, kernel_options, labels_of, samples_of
 
 
@@ -290,7 +291,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
 
         def scored(S: Scores, X: Matrix, y: np.ndarray, weights: Vec | None) -> NDArray[np.float64]:
             scores = np.full(S.shape[2], np.nan)
-            weighted = weights is not None and hasattr(scorer, "_score_func")
+            weighted = weights is not None and "sample_weight" in signature(scorer).parameters
             options = {"sample_weight": weights} if weighted else {}
             for k in np.flatnonzero(~np.isnan(S).any(axis=(0, 1))):
                 stand_in.given_ = S[:, :, k]

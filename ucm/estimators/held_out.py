@@ -107,8 +107,8 @@ def leave_one_out_scores(search: Search) -> Scores | None:
             S[members[:, None], p, order] = scores[kind]
         outside = np.setdiff1d(np.arange(X.shape[0]), pair.rows)  # samples of other classes
         if outside.size:
-            classifiers = at_sizes(models, moments, rule, search.estimator.tol)
-            S[outside[:, None], p, order] = X[outside] @ classifiers.W + classifiers.b
+            W, b = at_sizes(models, moments, rule, search.estimator.tol)
+            S[outside[:, None], p, order] = X[outside] @ W + b
     return S
 
 
@@ -130,9 +130,9 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
         for p, pair in enumerate(problems.pairs):
             negative = reduce(Moments.merged, (by_class[c] for c in problems.classes_against(pair)))
             moments = {"pos": by_class[pair.positive], "neg": negative}
-            classifiers = at_sizes(models, moments, e.bias_rule, e.tol)
-            solved = np.isfinite(classifiers.W[0])
-            W, b = np.ascontiguousarray(classifiers.W[:, solved]), classifiers.b[solved]
+            W, b = at_sizes(models, moments, e.bias_rule, e.tol)
+            solved = np.isfinite(W[0])
+            W, b = np.ascontiguousarray(W[:, solved]), b[solved]
             unbiased = np.flatnonzero(np.isnan(b))  # these biases minimise the error on the training part
             if unbiased.size:
                 every = _by_row(samples.X, W)
@@ -222,7 +222,7 @@ def _solved(
             if search.kernel:
                 scores = solution.decision(held)
             else:
-                normal = normal_in_features(search.model, solution, held.shape[1], e.read_as)
+                normal = normal_in_features(search.model, solution, held.shape[1])
                 scores = held @ normal + solution.b
             S[:, places.index(k)] = scores
     return S

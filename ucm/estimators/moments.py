@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,20 +30,6 @@ _LONGEST = 700.0  # largest logarithm of s
 _LINEAR = 1e-9  # s times the largest eigenvalue, below which a difference of squares is rounding
 
 
-class NearestPoints(NamedTuple):
-    """The normals W and biases b from the nearest points of a model at several values of its parameter.
-
-    Attributes
-    ----------
-    W : (n, values) `w = x / ||x||` in columns; nan where the roots prove no gap below the tolerance, as where
-        0 lies in U
-    b : (values,) by the rule; nan where it asks for the samples
-    """
-
-    W: Matrix
-    b: Vec
-
-
 def is_sum_of_ellipsoids(model: object) -> bool:
     """True if U is a weighted sum of points and at least one ellipsoid of class moments, and `norm` is 2.
 
@@ -61,11 +47,12 @@ def is_sum_of_ellipsoids(model: object) -> bool:
 
 def at_sizes(
     models: Sequence[RobustMargin], moments: Mapping[str, Moments], rule: str, tol: float
-) -> NearestPoints:
-    """Return the classifiers of models that differ only in their radii, from the class moments.
+) -> tuple[Matrix, Vec]:
+    """Return the normals W, (n, models), and biases of models that differ only in their radii.
 
-    The smallest set comes first, as each root starts from the one before. The moments are those of "pos" and
-    "neg", `rule` is that of `ucm.compiler.recover.bias`, `tol` the relative gap to prove.
+    w is nan where the roots prove no gap below `tol`, as where 0 lies in U; b is nan where the `rule`, one of
+    `ucm.compiler.recover.bias`, asks for the samples. The moments are those of "pos" and "neg". The smallest
+    set comes first, as each root starts from the one before.
     """
     data = known_by(moments)
     leaves = list(summands(models[0].set))
@@ -101,7 +88,7 @@ def at_sizes(
             points[k] = points[k] - t * p
         offset = _bias(rule, models[j].set, [U for U, _ in leaves], points, data, W[:, j])
         b[j] = math.nan if offset is None else offset
-    return NearestPoints(W, b)
+    return W, b
 
 
 def is_one_ellipsoid(model: Any) -> bool:

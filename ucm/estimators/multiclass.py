@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import _ovr_decision_function
 
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.weights import class_factors
@@ -146,4 +145,17 @@ def one_vs_one_scores(scores: NDArray[np.float64], classes: int) -> NDArray[np.f
     ----------
     scores : (m, classes (classes - 1) / 2), positive for the first class of the pair
     """
-    return _ovr_decision_function(scores <= 0.0, -scores, classes)
+    first, second = np.array(list(combinations(range(classes), 2))).T
+    positive, negative = np.eye(classes)[first], np.eye(classes)[second]  # (problems, classes)
+    sums, won = scores @ (positive - negative), scores > 0.0
+    return won @ positive + ~won @ negative + sums / (3.0 * (np.abs(sums) + 1.0))
+
+
+def answers(S: Any, classes: np.ndarray, scheme: str) -> np.ndarray:
+    """Return the predicted labels, (test, values), for (test, problems, values) decision values."""
+    if classes.size == 2:
+        return classes[(S[:, 0] > 0.0).astype(np.intp)]
+    if scheme == "ovr":
+        return classes[np.argmax(S, axis=1)]
+    votes = [one_vs_one_scores(S[:, :, k], classes.size).argmax(axis=1) for k in range(S.shape[2])]
+    return classes[np.column_stack(votes)]

@@ -80,7 +80,10 @@ def lazy_accuracy(classifier: Fitted, X: Any, y: Any, sample_weight: Any = None)
     light = light_of(classifier, named=False)
     features = Features(tuple(names) if names and hasattr(X, "columns") else None)
     blocks, n, *_ = lazy_blocks(X, RowColumns(y, sample_weight), features)
-    refuse_width(classifier, "score", n)
+    if n != classifier.n_features_in_:
+        raise DataError(
+            f"Classifier.score: expected {classifier.n_features_in_} features, got {n}; give those of the fit"
+        )
     call = dask.delayed(lambda block: right_rows(block[0], block[1], light), pure=False)
     parts = [da.from_delayed(call(block), shape=(2,), dtype=float) for block in blocks]
     correct, total = da.stack(parts).sum(axis=0)
@@ -96,15 +99,6 @@ def light_of(classifier: F, named: bool = True) -> F:
     for name in _HEAVY if named else (*_HEAVY, "feature_names_in_"):
         vars(light).pop(name, None)
     return light
-
-
-def refuse_width(classifier: Fitted, method: str, n: int) -> None:
-    """Raise `DataError` if n differs from the number of features of the fit."""
-    if n != classifier.n_features_in_:
-        raise DataError(
-            f"Classifier.{method}: expected {classifier.n_features_in_} features, got {n}; give those of the "
-            "fit"
-        )
 
 
 def right_rows(X: Matrix, y: np.ndarray, classifier: Fitted) -> Vec:

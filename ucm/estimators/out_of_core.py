@@ -25,8 +25,8 @@ from ucm.data.source import Labelled, RowSource, as_double, with_features
 from ucm.data.validation import refuse_empty
 from ucm.data.weights import class_factors, untagged
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError, brief
-from ucm.estimators.multiclass import about_pair, one_vs_one_scores, pair_factors, pairs_of
-from ucm.estimators.on_dask import light_of, refuse_width, right_rows, weights_and_labels
+from ucm.estimators.multiclass import about_pair, answers, pair_factors, pairs_of
+from ucm.estimators.on_dask import light_of, right_rows, weights_and_labels
 from ucm.estimators.validation import kernel_options, labels_of, solve_options
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
@@ -129,7 +129,6 @@ def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
         columns = names if names and has_columns(X) else None
         source = open_rows(X, y, sample_weight=sample_weight, columns=columns)
     source, light = with_features(source, names or None), light_of(classifier, named=False)
-    refuse_width(classifier, "score", source.n)
     right, total = source.map_reduce(right_rows, light, merge=operator.add)
     return float(right / total)
 
@@ -269,18 +268,5 @@ def _hits(
         return np.zeros((2, W.shape[1]))
     X = as_double(X)
     S = np.stack([np.asarray(X @ normals.T) for normals in W], axis=1) + b
-    index = np.zeros(y.size, dtype=np.intp)
-    for k, label in enumerate(classes):
-        index[y == label] = k
-    right = answers(S, np.arange(classes.size), scheme) == index[:, None]
+    right = answers(S, classes, scheme) == y[:, None]
     return np.array([c @ right, np.full(W.shape[1], c.sum())])
-
-
-def answers(S: Any, classes: np.ndarray, scheme: str) -> np.ndarray:
-    """Return the predicted labels, (test, values), for (test, problems, values) decision values."""
-    if classes.size == 2:
-        return classes[(S[:, 0] > 0.0).astype(np.intp)]
-    if scheme == "ovr":
-        return classes[np.argmax(S, axis=1)]
-    votes = [one_vs_one_scores(S[:, :, k], classes.size).argmax(axis=1) for k in range(S.shape[2])]
-    return classes[np.column_stack(votes)]

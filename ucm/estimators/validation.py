@@ -120,76 +120,53 @@ def has_direction(model: RobustMargin | Objective, solution: Solution) -> bool:
     return isinstance(model, Objective) or bool(w is not None and w.any())
 
 
-def _normal(model: RobustMargin, w: Vec, read_as: str | None) -> Vec | None:
-    """Return w in the space of X, by the matrix of class `read_as` if matrices differ; None without."""
-    normal = feature_normal(model.set, w)
-    return feature_normal(model.set, w, read_as) if normal is None and read_as else normal
+def with_bias(
+    model: RobustMargin | Objective, plan: Plan, solution: Solution, rule: str, read_as: str | None
+) -> Solution:
+    """Return the solution, with a missing normal and bias for samples mapped by the `read_as` matrix."""
+    lowering, answer, w = (solution.plan or plan).lowering, solution.answer, solution.w
+    if read_as is None or solution.b is not None or w is None or not (answer and answer.q):
+        return solution
+    if not isinstance(model, RobustMargin) or not isinstance(lowering, DistanceLowering | SphereLowering):
+        return solution
+    b, rule_name, rho = bias(rule, model.set, lowering.image, lowering.data, answer.q, w, read_as)
+    normal = feature_normal(model.set, w, read_as)
+    return replace(solution, b=b, bias_rule=rule_name, rho=rho, normal=normal)
 
 
-def normal_in_features(
-    model: RobustMargin | Objective, solution: Solution, n: int, read_as: str | None = None
-) -> Vec:
-    """Return w as a normal in the space of X; raise an error for a set model without such a normal.
-
-    X has n features; `read_as` is as for `Classifier`.
-    """
+def normal_in_features(model: RobustMargin | Objective, solution: Solution, n: int) -> Vec:
+    """Return w as a normal in the space of X, which has n features; raise an error for a set without it."""
     w = np.zeros(0) if solution.w is None else solution.w
-    if isinstance(model, Objective):
-        return w
-    normal = _normal(model, w, read_as)
-    if solution.b is None and solution.certificate.kind == "none":
+    if isinstance(model, Objective) or solution.b is not None:
+        return w if solution.normal is None else solution.normal
+    if solution.certificate.kind == "none":
         raise SolverError(f"Classifier: {solution.message}")
-    if normal is None or solution.b is None:
-        raise CompositionError(
-            f"Classifier: w has {w.size} entries and lives in another space than X ({n} features); put all "
-            "samples of U under one matrix, as in M @ (A - B), or name the class whose matrix maps a sample "
-            'by read_as="pos" or read_as="neg", or take ucm.solve for w itself'
-        )
-    return normal
+    raise CompositionError(
+        f"Classifier: w has {w.size} entries and lives in another space than X ({n} features); put all "
+        "samples of U under one matrix, as in M @ (A - B), or name the class whose matrix maps a sample "
+        'by read_as="pos" or read_as="neg", or take ucm.solve for w itself'
+    )
 
 
 def warn_if_turned(
-    model: RobustMargin | Objective, solution: Solution, X: Matrix, signs: NDArray[np.int8], prefix: str,
-    read_as: str | None,
-) -> None:  # fmt: skip
+    model: RobustMargin | Objective, solution: Solution, X: Matrix, signs: NDArray[np.int8], prefix: str
+) -> None:
     """Warn if w scores the mean of class -1 above the mean of class +1, as for `Hull(neg) - Hull(pos)`.
 
     The means are of at most `_FEW` samples of each class.
     """
-    if not isinstance(model, RobustMargin):
+    if isinstance(model, Objective) or solution.b is None:
         return
-    means = []
-    for sign in (1, -1):
-        rows = np.flatnonzero(signs == sign)
-        few = X[rows[:: max(1, rows.size // _FEW)]]
-        if solution.expansion is not None:
-            scores = solution.decision(few)
-        else:
-            normal = _normal(model, solution.w, read_as)
-            if normal is None or normal.size != few.shape[1]:
-                return
-            scores = few @ normal
-        means.append(float(scores.mean()))
-    if means[0] < means[1]:
+    classes = (np.flatnonzero(signs == sign) for sign in (1, -1))
+    samples = (X[rows[:: max(1, rows.size // _FEW)]] for rows in classes)
+    positive, negative = (float(solution.decision(few).mean()) for few in samples)
+    if positive < negative:
         warn_of(
-            f"Classifier: {prefix}w'(mean of class +1 - mean of class -1) = {means[0] - means[1]:.3g} is "
+            f"Classifier: {prefix}w'(mean of class +1 - mean of class -1) = {positive - negative:.3g} is "
             "negative: the scores of the classes are the wrong way round; write the set as one of class +1 "
             "minus one of class -1, as Hull(pos) - Hull(neg)",
             UserWarning,
         )
-
-
-def with_bias(
-    model: RobustMargin | Objective, plan: Plan, solution: Solution, rule: str, read_as: str | None
-) -> Solution:
-    """Return the solution, with a missing bias computed for samples mapped by the `read_as` matrix."""
-    lowering, answer = (solution.plan or plan).lowering, solution.answer
-    if read_as is None or solution.b is not None or solution.w is None or not (answer and answer.q):
-        return solution
-    if not isinstance(model, RobustMargin) or not isinstance(lowering, DistanceLowering | SphereLowering):
-        return solution
-    b, rule_name, rho = bias(rule, model.set, lowering.image, lowering.data, answer.q, solution.w, read_as)
-    return replace(solution, b=b, bias_rule=rule_name, rho=rho)
 
 
 def counted(weights: Vec | None, classes: np.ndarray, index: NDArray[np.intp]) -> Vec:
