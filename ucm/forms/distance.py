@@ -57,7 +57,6 @@ class MinNorm:
 
     @property
     def expected(self) -> Expected:
-        """The expected lengths of the vectors in an answer."""
         couplings = tuple(c.offset.size for c in self.couplings)
         return Expected(tuple(b.map.shape[1] for b in self.blocks), self.n, multipliers=couplings)
 

@@ -78,7 +78,6 @@ class Composite:
 
     @property
     def expected(self) -> Expected:
-        """The expected lengths of the vectors in an answer."""
         return Expected(w=self.n, slopes=self.m)
 
     def without_rounding(self, w: Vec) -> Vec:
@@ -362,7 +361,6 @@ class DifferenceOfConvex:
 
     @property
     def expected(self) -> Expected:
-        """The expected lengths of the vectors in an answer."""
         return self.G.expected
 
     @property
@@ -504,7 +502,6 @@ class HingeDual:
 
     @property
     def expected(self) -> Expected:
-        """The expected lengths of the vectors in an answer."""
         return Expected(slopes=self.m)
 
     def feasible(self, a: Vec) -> Vec:

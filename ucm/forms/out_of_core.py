@@ -104,7 +104,6 @@ class OutOfCoreForm:
 
     @property
     def expected(self) -> Expected:
-        """The expected lengths of the vectors in an answer."""
         return Expected(w=self.n)
 
 

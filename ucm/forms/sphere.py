@@ -62,7 +62,6 @@ class UnitNorm:
 
     @property
     def expected(self) -> Expected:
-        """The expected lengths of the vectors in an answer."""
         return self.image.expected
 
     @property

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ucm.data.linear_map import Vec
@@ -117,16 +115,12 @@ def bisected_ball(v: Vec, radius: float, mass: float) -> float:
     most = 1e15 * (reach + abs(high))
     while total(high - reach) < mass and reach < most:
         reach *= 2.0
-    return _root(total, high - reach, high, mass)
-
-
-def _root(f: Callable[[float], float], low: float, high: float, target: float) -> float:
-    """Return the root of `f - target` for a decreasing f by bisection, to the last bit."""
+    low = high - reach
     theta = 0.5 * (low + high)
     while low < theta < high:
-        value = f(theta)
-        if value == target:
+        value = total(theta)
+        if value == mass:
             break
-        low, high = (low, theta) if value < target else (theta, high)
+        low, high = (low, theta) if value < mass else (theta, high)
         theta = 0.5 * (low + high)
     return theta

@@ -87,7 +87,8 @@ class ActiveSet(Solver[MinNorm]):
 
     def _answer(self, hulls: _Sides, level: FeatureLevel, ended: str) -> Answer:
         if level.stride > 1:  # the weights of all samples from w and theta
-            q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
+            parts = np.split(level.refined(1).V[0], hulls.sizes[:1])
+            q = hulls.form.begin(Answer(hulls.blocks(parts)))
         else:
             q = hulls.blocks(level.weights())
         message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
@@ -157,13 +158,6 @@ class _Sides(SampleTables):
 
     def joined(self, q: Sequence[Vec]) -> Vec:
         return np.concatenate([q[k][rows] for k, rows in self.places])
-
-    def projected(self, parts: list[Vec]) -> list[Vec]:
-        """Return the class weights as parameters by block, projected onto the domains."""
-        return [
-            b.domain.project(v)  # type: ignore[attr-defined]
-            for b, v in zip(self.form.blocks, self.blocks(parts), strict=True)
-        ]
 
     def blocks(self, parts: list[Vec]) -> list[Vec]:
         """Return the class weights as parameters by block of the form."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear_map import IdentityMap, Vec, ZeroMap
+from ucm.data.linear_map import IdentityMap, ZeroMap
 from ucm.data.options import FLAG, check_fields
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -46,11 +45,7 @@ class ALM(Solver[MinNorm]):
     name: ClassVar[str] = "alm"
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            inner=solver_of(MinNorm),
-            split=FLAG,
-        )
+        check_fields(self, inner=solver_of(MinNorm), split=FLAG)
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
@@ -113,7 +108,9 @@ class ALM(Solver[MinNorm]):
             answer.multipliers = [m / norm if norm > 0.0 else m for m in mu]
             bound = form.lower_bound(w, answer.multipliers)
             gap = (norm - bound) / max(norm, 1e-12 * scale)
-            stop = monitor.report(outer, -norm, abs(gap), functools.partial(_trace_record, q, x))
+            stop = monitor.report(
+                outer, -norm, abs(gap), lambda q=q, x=x: {"q": [v.copy() for v in q], "x": x.copy()}
+            )
             if monitor.reached(gap) and residual * scale <= 0.5 * monitor.tol * norm:
                 return answer
             if monitor.at_zero(norm, bound, scale) and residual <= monitor.zero:
@@ -151,7 +148,3 @@ def _apart(form: MinNorm) -> MinNorm:
         couplings.append(Coupling(("ball", str(k)), terms, np.zeros(dim)))
         blocks.append(Block(ZeroMap(form.n, dim), ball, b.classes))
     return replace(form, blocks=tuple(blocks), couplings=tuple(couplings))
-
-
-def _trace_record(q: list[Vec], x: Vec) -> dict:
-    return {"q": [v.copy() for v in q], "x": x.copy()}

@@ -26,10 +26,7 @@ from ucm.solvers.newton_steps import Stall
 
 _LIMIT = 60
 _ZERO = 1e-9  # zero tolerance of the Euclidean solves: the radius needs tiny distances
-_PATIENCE, _GAINED = (
-    4,
-    0.9,
-)  # successive steps, and the gap ratio above which these count as stalled
+_PATIENCE, _GAINED = 4, 0.9  # successive steps, and the gap ratio above which they count as stalled
 
 
 @dataclass(frozen=True)

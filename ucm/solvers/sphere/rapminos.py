@@ -128,8 +128,7 @@ class Rapminos(Solver[UnitNorm]):
 
 
 def _answer(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Answer:
-    v = _pinned(form, hulls, at)
-    return Answer(hulls.blocks(form.residual(v)[1]), form.lift(v))
+    return Answer(hulls.blocks(form.residual(at.v)[1]), form.lift(at.v))
 
 
 def _state(hulls: SumOfHulls, v: Vec) -> _State:
@@ -210,18 +209,13 @@ def _linearised(
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
-    """Return orthonormal rows that span the directions orthogonal to all ties and to the normal."""
-    rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
-    sizes = np.linalg.norm(rows, axis=1)
-    rows = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
-    return _orthogonal(rows)
-
-
-def _orthogonal(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return orthonormal rows that span the orthogonal complement of rows of norm 1.
+    """Return orthonormal rows that span the directions orthogonal to all ties and to the normal.
 
     Many rows are reduced to their QR factor first: samples in whole numbers have thousands of ties.
     """
+    rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
+    sizes = np.linalg.norm(rows, axis=1)
+    rows = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
     small = np.linalg.qr(rows, mode="r") if rows.shape[0] > rows.shape[1] else rows
     _, s, V = np.linalg.svd(small)
     return V[int((s > 1e-8).sum()) :]
@@ -246,18 +240,3 @@ def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> 
         if lower or (level and _free(form, hulls, new).shape[0] < free.shape[0]):
             best = new
     return best
-
-
-def _pinned(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Vec:
-    """Return w recomputed from its ties, free of rounding of the steps; w itself if not determined."""
-    rows = hulls.differences(at.face)
-    if rows.shape[0] < form.rank - 1 or form.rank < 2:
-        return at.v
-    sizes = np.linalg.norm(rows, axis=1)
-    if not sizes.min() > 0.0:
-        return at.v
-    free = _orthogonal(rows / sizes[:, None])
-    if free.shape[0] != 1:
-        return at.v
-    w = form.unit(free[0] if free[0] @ at.v > 0.0 else -free[0])
-    return w if hulls.face(w).value <= at.value * (1.0 + 1e-14) else at.v
