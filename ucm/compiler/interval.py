@@ -15,8 +15,11 @@ from numpy.typing import ArrayLike
 
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering
-from ucm.data.bound_data import Data
+from ucm.data.bound_data import Data, bind, is_stored
+from ucm.data.first_pass import refuse_gathering
 from ucm.data.linear_map import Matrix, Vec
+from ucm.data.readers import open_rows
+from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.evidence.cap_path import CappedHull, CapSolution, interpolated, largest_gap
 from ucm.evidence.parameter_range import size_of, smallest_feasible
@@ -259,13 +262,31 @@ class _MovingCaps:
 
 
 def path_over_interval(
-    model: RobustMargin | Objective, data: Data, name: str, eps: float, between: Sequence[float] | None,
-    progress: Callable[[int, Solution], object] | None, time_limit: TimeLimit | None,
-) -> IntervalPath:  # fmt: skip
+    model: RobustMargin | Objective, X: object, y: ArrayLike, name: str, options: dict, eps: float | None,
+    between: Sequence[float] | None, progress: Callable[[int, Solution], object] | None,
+    time_limit: TimeLimit | None,
+) -> tuple[Data, IntervalPath]:  # fmt: skip
     """Solve two reduced hulls over an interval, with a relative gap of at most `eps` at every value.
 
     The solves go from the smallest set to the largest, in steps that keep this gap.
     """
+    if is_stored(X):
+        refuse_gathering(open_rows(X, y), f'path with {name}="all"')
+    eps = 1e-3 if eps is None else eps
+    if not isinstance(eps, float | np.floating) or not 0.0 < eps < 1.0:
+        raise ParameterError(f"path: eps lies in (0, 1), got {brief(eps)}; write eps=1e-3")
+    unused = [word for word in options if word not in (name, *SAMPLE_OPTIONS)]
+    if unused:
+        raise ParameterError(
+            f'path: {name}="all" solves to eps, in the features, along its own way; got {", ".join(unused)}; '
+            "leave it out, or write values"
+        )
+    if model.relative_names():
+        raise ParameterError(
+            f'path: {name}="all" is of numbers, got the relative {model.relative_names()[0]}; take a Param '
+            "that is not"
+        )
+    data = bind(X, y, *(options.get(word) for word in SAMPLE_OPTIONS))
     hulls = _MovingCaps(model, data, name)
     low, high = hulls.least, hulls.most
     if between is not None:
@@ -327,7 +348,7 @@ def path_over_interval(
             ahead.append(solution)
     if between is not None and current.c < high * (1.0 - 1e-9):
         raise ParameterError(_enters(hulls, high))
-    return over
+    return data, over
 
 
 def _ends(hulls: _MovingCaps, between: Sequence[float]) -> tuple[float, float]:

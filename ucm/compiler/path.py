@@ -11,29 +11,39 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucm.compiler.batched_path import batched_path
 from ucm.compiler.compile import bound, in_its_space, plan_of
 from ucm.compiler.grid import chosen_names, numbers_in, simple_first, spread
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
 from ucm.compiler.plan import Plan
-from ucm.data.bound_data import Data, bind, is_stored
+from ucm.data.bound_data import Data, is_stored
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, OptionSpec, one_of, options_of
 from ucm.data.readers import open_rows
 from ucm.data.validation import table
 from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
+from ucm.evidence.certificate import is_proven
+from ucm.evidence.objective import certify_batch
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.monitor import TimeLimit, check_time_limit, limit_from
-from ucm.forms.solution import Solution
-from ucm.forms.solver import Solver
+from ucm.forms.monitor import Monitor, check_time_limit, limit_from
+from ucm.forms.solution import Solution, Stats
+from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective, as_declared
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
+from ucm.language.terms import ConvexLoss
+from ucm.native import blas_threads
+from ucm.solvers import ProxNewton
+from ucm.solvers.objective.l1_newton import L1Newton
+
+Table = NDArray[np.float64]
 
 _ON_EMPTY = one_of("raise", "skip")
+_AFFINE = 1e-12  # the relative deviation of bounds that count as affine in the parameter
 _PROGRESS = OptionSpec("a function of a place and a solution", lambda x: x is None or callable(x))
 
 
@@ -264,7 +274,7 @@ def path(
         name, reserved = every[0], {"n_values": n_values, "kernel": kernel}
         options |= {word: x for word, x in reserved.items() if x is not None}
         options |= {} if solver in ("auto", "active-set") else {"solver": solver}
-        data, over = _over_all(
+        data, over = path_over_interval(
             declared, X, y, name, options, eps, between, progress, limit_from(time_limit, began)
         )
         return Path(name, over.values, over, {}, declared, data, features, over)
@@ -309,7 +319,7 @@ def path(
     tol = options.get("tol", 1e-6)
     plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
     if plain and len(names) == 1 and time_limit is None and progress is None:
-        first = batched_path(declared, data, names[0], [value for _, value in in_order], tol, compiled)
+        first = _batched_path(declared, data, names[0], [value for _, value in in_order], tol, compiled)
     # the samples can change between two solves only in a function of the user
     called = progress is not None or options.get("callback") is not None
     with contextlib.nullcontext() if called else data.unchecked():
@@ -360,32 +370,6 @@ def solve_in_turn(
     return solutions
 
 
-def _over_all(
-    model: RobustMargin | Objective, X: object, y: ArrayLike, name: str, options: dict, eps: float | None,
-    between: Sequence[float] | None, progress: Callable[[int, Solution], object] | None,
-    time_limit: TimeLimit | None,
-) -> tuple[Data, IntervalPath]:  # fmt: skip
-    """Return the bound samples and the path over an interval, after validation of the options."""
-    if is_stored(X):
-        refuse_gathering(open_rows(X, y), f'path with {name}="all"')
-    eps = 1e-3 if eps is None else eps
-    if not isinstance(eps, float | np.floating) or not 0.0 < eps < 1.0:
-        raise ParameterError(f"path: eps lies in (0, 1), got {brief(eps)}; write eps=1e-3")
-    unused = [word for word in options if word not in (name, *SAMPLE_OPTIONS)]
-    if unused:
-        raise ParameterError(
-            f'path: {name}="all" solves to eps, in the features, along its own way; got {", ".join(unused)}; '
-            "leave it out, or write values"
-        )
-    if model.relative_names():
-        raise ParameterError(
-            f'path: {name}="all" is of numbers, got the relative {model.relative_names()[0]}; take a Param '
-            "that is not"
-        )
-    data = bind(X, y, *(options.get(word) for word in SAMPLE_OPTIONS))
-    return data, path_over_interval(model, data, name, float(eps), between, progress, time_limit)
-
-
 def _grid(
     model: RobustMargin | Objective, options: dict, n_values: int | None
 ) -> tuple[list[str], list[float]]:
@@ -412,3 +396,86 @@ def _grid(
             f"path: {names[0]} takes one number or more in a sequence, got {brief(grid)}; write [0.2, 0.3]"
         )
     return names, values
+
+
+# --- small problems with an L1-like penalty, solved and certified in one batch ------------------------
+def _batched_path(
+    model: RobustMargin | Objective,
+    data: Data,
+    name: str,
+    values: Sequence[float],
+    tol: float,
+    compiled: Callable[[float], Plan | None],
+) -> list[Solution]:
+    """Solve for the first values in one call of C; return the proven solutions, in order.
+
+    `Plan.solve` solves the other values. The list is empty unless the loss is one loss of all samples in
+    memory, the data are small, and the penalty is a box of slopes, affine in the parameter, with a multiple
+    of the squared l2 norm. `compiled` returns the plan for a value.
+    """
+    if not (isinstance(model, Objective) and data.source is None and values):
+        return []
+    loss = model.loss
+    if not isinstance(loss, ConvexLoss) or loss.counted is not None or loss.params():
+        return []
+    plan = compiled(values[0])
+    if plan is None or not isinstance(plan.solver, ProxNewton):
+        return []
+    lowering, form = plan.lowering, plan.form
+    steps, bounds = L1Newton.of(form), _bounds(model, name, values, form.n)
+    if steps is None or bounds is None or not ((bounds[1] > 0.0).all() and (bounds[0] < 0.0).all()):
+        return []
+    data, monitor = lowering.data, Monitor(tol)
+    with data.overflow_guard(), blas_threads(min(data.m, data.n)):
+        Z, slopes, log = steps.path(*bounds, tol, monitor)
+        proofs = certify_batch(model, data, Z, slopes, *(each[: len(Z)] for each in bounds))
+    weights = np.maximum(slopes, form.floors)
+    weights = weights if data.weighing.nonzero is None else map(data.weighing.scatter, weights)
+    seconds = monitor.seconds / max(1, len(proofs))
+    params, solutions = model.params(), []
+    for k, (proof, sample_weights, row) in enumerate(zip(proofs, weights, log.tolist(), strict=True)):
+        if not is_proven(proof, tol):
+            break
+        objective, gap, passes, systems, iterations = row
+        w, b = Z[k, :-1], float(Z[k, -1])
+        record = {
+            "iteration": int(iterations), "objective": objective, "gap": gap, "passes": passes,
+            "seconds": seconds, "start": 0,
+        }  # fmt: skip
+        solutions.append(
+            Solution(
+                w, b, None, sample_weights, proof.primal, proof, "optimal", f"proven: {proof}",
+                Stats(plan.solver.name, 0.0, seconds, int(iterations), passes, systems=int(systems)),
+                [record], "variable",
+                answer=Answer(w=w, b=b, slopes=slopes[k]), params={**params, name: values[k]},
+                start_objectives=(proof.primal,), tol=tol,
+            )
+        )  # fmt: skip
+    return solutions
+
+
+def _bounds(model: Objective, name: str, values: Sequence[float], n: int) -> tuple[Table, Table, Vec] | None:
+    """Return the bounds of the slopes of the penalty at each value, (K, n) twice, and the multiples of
+    `||w||_2^2`, (K,).
+
+    None for another penalty, infinite bounds, or bounds that are not affine in the parameter.
+    """
+
+    def of(value: float) -> Vec | None:
+        boxed = CombinedPenalty(model.penalty.with_params(**{name: value}).split()[0]).boxed
+        if boxed is None:
+            return None
+        lower, upper = (np.broadcast_to(bound, n) for bound in boxed[:2])
+        return np.concatenate([lower, upper, boxed[2:]])
+
+    ends = values[0], 0.5 * (values[0] + values[-1]), values[-1]
+    first, middle, last = map(of, ends)
+    if first is None or middle is None or last is None or not np.isfinite(first + last).all():
+        return None
+    if not np.allclose(0.5 * (first + last), middle, rtol=_AFFINE, atol=0.0):
+        return None
+    width = values[-1] - values[0]
+    t = (np.array(values) - values[0])[:, None] / (width or 1.0)
+    table = (1.0 - t) * first + t * last
+    lower, upper = (np.ascontiguousarray(part) for part in (table[:, :n], table[:, n:-1]))
+    return lower, upper, table[:, -1].copy()

@@ -29,7 +29,7 @@ from ucm.data.source import gathered
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
 from ucm.forms.solver import Answer, Solver
-from ucm.language.terms import ConvexLoss
+from ucm.language.terms import ConvexLoss, last
 from ucm.solvers.out_of_core.active_set import by_rounds
 from ucm.solvers.out_of_core.newton import (
     ClassLoss,
@@ -164,20 +164,17 @@ def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
 
 
 def _argument(loss: ConvexLoss, slope: float) -> float:
-    """Return the least v at which the derivative of a loss is at least `slope`, by bisection."""
+    """Return the least v at which the derivative of a loss is at least `slope`."""
 
-    def above(v: float) -> bool:
-        return float(loss.gradient(np.array([v]))[0]) >= slope
+    def below(v: float) -> bool:
+        return float(loss.gradient(np.array([v]))[0]) < slope
 
     low, high = -1.0, 1.0
-    while above(low) and low > -_FAR:
+    while not below(low) and low > -_FAR:
         low *= 2.0
-    while not above(high) and high < _FAR:
+    while below(high) and high < _FAR:
         high *= 2.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if above(middle) else (middle, high)
-    return high
+    return last(below, low, high)[1]
 
 
 class Balls(RowFunction):
