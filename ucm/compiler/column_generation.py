@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.compiler.lowering import ExternalAnswer, Proof, Recovered, Regime
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import drawn, outermost, refuse_gathering
-from ucm.data.linear_map import SampleMap, Vec
+from ucm.data.linear_map import Matrix, SampleMap, Vec
 from ucm.data.source import gathered
 from ucm.evidence.certificate import certify
 from ucm.evidence.reference import Verification
@@ -52,8 +53,7 @@ class _Recorded(SampleMap):
     """Sample map that records the directions of its transposed products."""
 
     def __init__(self, samples: Any) -> None:
-        signs: Any = samples.s
-        super().__init__(samples.X, signs)
+        super().__init__(samples.X, samples.s)
         self.directions: list[Vec] = []
 
     def rmatvec(self, w: Vec) -> Vec:
@@ -77,7 +77,7 @@ class ColumnGenerationLowering(DistanceLowering):
     def __init__(self, model: RobustMargin, moments: Data, requested: str | Solver = "auto") -> None:
         source: Any = moments.source
         self.model, self.moments, self.requested, self.source = model, moments, requested, source
-        self.X: Any = None
+        self.X: Matrix = None
         self.y, self.places = np.zeros(0), np.zeros(0, dtype=np.int64)
         self.uncounted = 0
         self._sample(_SAMPLE)
@@ -102,7 +102,7 @@ class ColumnGenerationLowering(DistanceLowering):
         self.X, self.y, self.places = X, y, places
         super().__init__(self.model, data, self.requested, None)
 
-    def _bound(self, X: Any, y: Vec) -> Data:
+    def _bound(self, X: Matrix, y: Vec) -> Data:
         """Return the given rows as bound data, with the means and covariances of all rows of the source."""
         moments = self.moments
         data = Data(X, np.sign(y), moments.weighing, source=moments.source, moments=moments.moments)
@@ -141,11 +141,8 @@ class ColumnGenerationLowering(DistanceLowering):
                 self._count(monitor)
                 start = monitor.latest = None
                 continue
-            new_rows, size = (
-                self.source.map_reduce(outermost, *self._directions(answer), _MOST),
-                self.y.size,
-            )
-            self._add(new_rows)
+            size = self.y.size
+            self._add(self.source.map_reduce(outermost, *self._directions(answer), _MOST))
             stalled = answer.status != "converged" and self.y.size == size
             answer = self._padded(answer)
             proof = self.certify(answer, monitor.tol)
@@ -167,7 +164,7 @@ class ColumnGenerationLowering(DistanceLowering):
         padded = [np.append(v, np.zeros(k - v.size)) for v, k in zip(answer.q, sizes, strict=False)]
         return replace(answer, q=padded)
 
-    def _directions(self, answer: Answer) -> tuple[Any, Vec, Vec]:
+    def _directions(self, answer: Answer) -> tuple[NDArray[np.float64], Vec, Vec]:
         """Return the directions in which the certificate evaluates hulls, their classes and thresholds.
 
         A threshold is the largest product of the direction with a row of the class in memory.

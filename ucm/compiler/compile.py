@@ -192,12 +192,8 @@ def bound_rows(
 ) -> Data:
     """Return out-of-core rows as bound data: means and covariances, or counts and a sample, of one pass.
 
-    An approximate kernel takes one more pass, which draws samples.
-
-    Raises
-    ------
-    DataError
-        The model has no route over rows, nor has an exact kernel.
+    An approximate kernel takes one more pass, which draws samples. A model without a route over rows, and an
+    exact kernel, raise `DataError`.
     """
     if kernel is None:
         check_no_options(options)
@@ -242,12 +238,7 @@ def features_of(kernel: object, X: Matrix, weights: Vec | None, options: dict) -
 def _kernel(kernel: object, X: Matrix, weights: Vec | None, options: dict) -> tuple[Kernel, int]:
     """Return the kernel of the options, validated on X, and the memory limit of its Gram matrix.
 
-    Raises
-    ------
-    ParameterError
-        An unknown option.
-    DataError
-        A given matrix, or a callable, is not symmetric.
+    A given matrix, or a callable, that is not symmetric raises `DataError`.
     """
     options = {name: x for name, x in options.items() if name != "kernel_approx"}
     resolved, limit = kernel_of(kernel, X, weights, **options)

@@ -128,10 +128,7 @@ class ExternalAnswer:
     def per_sample(self, name: str, data: Data) -> Vec | None:
         """Return the named entry at the samples of positive weight; None if it is not given.
 
-        Raises
-        ------
-        DataError
-            The entry has another length, or is not 0 for a sample of weight 0.
+        Raise `DataError` for an entry that is not 0 for a sample of weight 0.
         """
         v, nonzero = self.vector(name, data.given), data.weighing.nonzero
         if v is None or nonzero is None:

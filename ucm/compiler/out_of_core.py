@@ -65,10 +65,7 @@ def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_w
 def _factors(model: RobustMargin | Objective, rows: RowSource) -> Factors | None:
     """Return the row factors of a model; None for rows without sample weights and groups.
 
-    Raises
-    ------
-    DataError
-        The model names groups and there are none, or in a way without a route over rows.
+    Raise `DataError` for groups that the rows do not have, or in a model without a route over rows.
     """
     groups = groups_in(model)
     if groups and "group" not in rows.tags:

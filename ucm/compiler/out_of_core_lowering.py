@@ -42,7 +42,7 @@ from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import Samples
-from ucm.language.terms import ConvexLoss, Penalty
+from ucm.language.terms import ConvexLoss, Loss, Penalty
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -92,12 +92,7 @@ class OutOfCoreLowering(Lowering[Form]):
         """Return the answer of a solution, and X, y, weights and gain of the rows in its reference problem.
 
         The rows are the active set, or some rows of the sample; y holds labels times sample weights. All
-        other rows keep their weights.
-
-        Raises
-        ------
-        ParameterError
-            There is no solution with the sums of a pass.
+        other rows keep their weights. Without a solution that has the sums of a pass raise `ParameterError`.
         """
         answer = None if at is None else at.answer
         if answer is None or answer.rows is None or answer.rows.points is None:
@@ -134,12 +129,7 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
     """Return the form of a declared set of two hulls of rows, with weights below caps or in balls.
 
-    Raises
-    ------
-    EmptySetError
-        The set has no point for these parameters.
-    DataError
-        The set is not made of two such hulls.
+    A set without a point raises `EmptySetError`, and a set of other parts `DataError`.
     """
     declared = f"{model!r}"
     if model.norm != 2.0 or not of_hulls(model.set, curved=True):
@@ -188,10 +178,7 @@ def _below_caps(form: RowHulls) -> RowHulls | None:
         cap = min(scale * loss.steepest(), weight_sum / form.data.least)
         full, last = min(weight_sum / cap * (1.0 + 1e-14), m), 0.0
         if form.data.plain:
-            full, last = (
-                float(int(full)),
-                1.0,
-            )  # with weights of samples the number need not be whole
+            full, last = float(int(full)), 1.0  # with weights of samples the number need not be whole
         ends = np.array([cap, max(weight_sum - full * cap, 0.0), 0.0]) / scale  # the highest vertex
         counts = np.array([full, last, m - full - last]) if full < m else np.array([m, 0.0, 0.0])
         slack[k] -= scale * float(counts @ loss.conjugate(ends))
@@ -328,7 +315,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
             height = form.balls[form.of[c]][0].conjugate(s[mask])
             slack[form.of[c]] += scale[mask] @ height - answer.rows.heights[c]
 
-        def build(v: Any) -> list:
+        def build(v: cp.Expression) -> list:
             rows = [v >= 0.0, *(scale[mask] @ v[mask] == weight_sum for mask, weight_sum in left)]
             for k, (loss, _) in enumerate(form.balls):
                 mask = np.isin(side, [c for c in (0, 1) if form.of[c] == k])
@@ -407,7 +394,7 @@ def takes(model: Objective) -> bool:
     )
 
 
-def _base(loss: Any) -> Any:
+def _base(loss: Loss) -> Any:
     """Return a loss without its factor and without its restriction to a class or group."""
     base = split_scalar(loss)[1]
     return base if base.counted is None else replace(base, on=None)

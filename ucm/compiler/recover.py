@@ -101,11 +101,6 @@ def bias(
         "multipliers" or "odds", because the midpoint ignores weights
     read_as : "pos" or "neg", if the classes stand under different matrices: the class whose matrix maps a new
         sample. "auto" is then "min_error" or "odds" of the mapped samples
-
-    Raises
-    ------
-    ParameterError
-        The rule is unknown, or does not apply to this set.
     """
     normal, one_map = feature_normal(U, w), True
     if normal is None and read_as is not None:

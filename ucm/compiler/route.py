@@ -12,7 +12,7 @@ from ucm.errors import ParameterError, SolverError, brief, did_you_mean
 from ucm.forms.distance import MinNorm, NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual
 from ucm.forms.out_of_core import RowHulls, RowLosses
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
 from ucm.language.domains import NormBall
 from ucm.solvers import DCA, OutOfCoreActiveSet
@@ -279,13 +279,12 @@ def requested_solvers(requested: str | Solver, form: type) -> list[Solver]:
 
 def refusal(solver: Solver, form: Any) -> str | None:
     """Return the reason for which a solver does not take the form; None if accepted."""
-    hidden = isinstance(form, MinNorm) and form.space.gram is not None
-    if hidden and not isinstance(solver, NearestPoint):
+    if isinstance(form, MinNorm) and form.space.gram is not None and not isinstance(solver, NearestPoint):
         return "there are inner products only, and it needs coordinates"
     return solver.refuse(form)
 
 
-def choose(form: Any, requested: str | Solver) -> Solver | None:
+def choose(form: StandardForm, requested: str | Solver) -> Solver | None:
     """Return the solver of a form: the requested solver, or the first automatic row that fits.
 
     None if the solver asked for takes another form, or no row is automatic; an error if it refuses.
@@ -306,7 +305,7 @@ def choose(form: Any, requested: str | Solver) -> Solver | None:
     return None
 
 
-def fallbacks(form: Any, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
+def fallbacks(form: StandardForm, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
     """Yield the fallbacks of the chosen solver that take the form; none for a requested solver or DCA."""
     if requested != "auto" or isinstance(form, DifferenceOfConvex):
         return
@@ -318,7 +317,7 @@ def fallbacks(form: Any, chosen: Solver, requested: str | Solver) -> Iterator[So
             yield row.solver
 
 
-def fallback_names(form: Any, chosen: Solver, requested: str | Solver) -> list[str]:
+def fallback_names(form: StandardForm, chosen: Solver, requested: str | Solver) -> list[str]:
     """Return the names of the fallbacks of the chosen solver, or of its inner solver, in order."""
     inside: Solver | None = chosen
     while isinstance(inside, DCA | OutOfCoreActiveSet):
@@ -382,7 +381,7 @@ def routes(form: object) -> tuple[Route, ...]:
     return _BY_FORM.get(kind, ())
 
 
-def verdicts(form: Any, requested: str | Solver, chosen: Solver | None) -> list[tuple[str, str]]:
+def verdicts(form: StandardForm, requested: str | Solver, chosen: Solver | None) -> list[tuple[str, str]]:
     """Return (solver name, text) for the rows of a form: chosen, possible, or refused with the reason."""
     if isinstance(chosen, DCA) and isinstance(form, DifferenceOfConvex):
         requested = requested.inner or "auto" if isinstance(requested, DCA) else requested

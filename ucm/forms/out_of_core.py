@@ -203,10 +203,7 @@ class RowHulls(OutOfCoreForm):
 
         The convex combination with equal weights, 0 or larger than the uniform weights, has the weight sum of
         the class. A convex combination with the uniform weights lies in the ball, as heights are convex.
-
-        Parameters
-        ----------
-        totals, heights : by class the sums of q_i, and of `scale_c c_i l_k*(q_i / (scale_c c_i))`
+        `totals` are by class the sums of q_i, `heights` those of `scale_c c_i l_k*(q_i / (scale_c c_i))`.
         """
         weight_sums, class_counts = np.array(self.weight_sums), np.array(self.data.counts)
         full_sums, far, far_heights = class_counts * self.scales, np.zeros(2), np.zeros(2)

@@ -295,10 +295,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     ) -> tuple[Vec, NDArray[np.float64]]:
         """Return by class the sums of the weights q_i of all rows and, (2, n), of `q_i x_i`.
 
-        Parameters
-        ----------
-        slopes : (2, 3) the weights of held rows with c_i = 1, by class and zone
-        p : the weights of the active rows
+        `slopes`, (2, 3), are the weights of held rows with c_i = 1 by class and zone, p those of active rows.
         """
         totals, points = (slopes * sums.counts).sum(axis=1), (slopes[:, :, None] * sums.points).sum(axis=1)
         if p.size:

@@ -271,12 +271,7 @@ def smoothed_newton(
 ) -> tuple[Vec, Vec, Vec] | None:
     """Return w of length 1, thresholds and a reach with at most `most` rows, by `SmoothedHulls`; or None.
 
-    The width delta falls until the rows near the zone are few.
-
-    Raises
-    ------
-    SolverError
-        A sum is NaN.
+    The width delta falls until the rows near the zone are few. A NaN in the sums raises `SolverError`.
     """
     n = form.n
     for _ in range(_WIDTHS):

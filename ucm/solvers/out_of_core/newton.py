@@ -250,12 +250,8 @@ def minimise(
 ) -> tuple[Vec, Answer]:
     """Run damped Newton steps to the tolerance of the monitor; return the last point and its answer.
 
-    After a step that does not lower the function the next point lies between it and the point before.
-
-    Parameters
-    ----------
-    sums : the sums at z, if they are known
-    previous : a point and its value, to return to from a z with a larger value
+    After a step that does not lower the function the next point lies between it and the point before. `sums`
+    are those at z if known, `previous` is a point and its value, to return to from a z with a larger value.
     """
     limit, slope, answer = monitor.limit(_LIMIT), 0.0, Answer(w=np.zeros(function.n), b=0.0)
     for k in range(limit + 1):
