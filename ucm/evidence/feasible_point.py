@@ -128,9 +128,8 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     entries = sum(B.entries for c in image.couplings for _, B in c.terms)
     if form.coupled > _ORDER or entries > _ENTRIES or len(domains) < len(q):
         return None
-    weights = [1.0 / unit for unit in form.units(q)]
-    maps = [form.coupling_map(k, weights) for k in range(len(q))]
-    offset = np.concatenate([c.offset * weight for c, weight in zip(image.couplings, weights, strict=True)])
+    residuals = form.of_residuals(form.units(q))
+    maps = [b.map for b in residuals.blocks]
     systems = Formed(maps, 1)
     s = [
         float(np.abs([v, D.center(v.size)]).max(initial=0.0)) ** 2 or 1.0
@@ -143,7 +142,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     def at(mu: Vec) -> tuple[list[Vec], Vec]:
         """Return the members p of the domains for the multipliers, and the gradient `B p + o`."""
         p = [D.project(v) for D, v in zip(domains, arguments(mu), strict=True)]
-        return p, offset + sum(B.matvec(v) for B, v in zip(maps, p, strict=True))
+        return p, residuals.matvec(p)
 
     def slope(t: float, ray: tuple[Vec, Vec]) -> float:
         start, d = ray

@@ -13,7 +13,7 @@ from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverEr
 from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM
 from ucm.evidence.interval import Interval
 from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.zero_entry import contains_zero, coupling_units, forms_of, residuals, zero_entry
+from ucm.evidence.zero_entry import contains_zero, coupling_units, forms_of, zero_entry
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Domain, Size, UncertaintySet
@@ -293,7 +293,7 @@ def smallest_nonempty(
 
     def apart(t: float) -> MinNorm | None:
         form = form_at(t)
-        return None if form is None else residuals(form, units)
+        return None if form is None else form.of_residuals(units)
 
     meet = zero_entry(apart, least, 1.0, monitor)
     if math.isinf(meet.lower):

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, Vec, VStack
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import ZERO, Monitor
@@ -84,20 +84,6 @@ def coupling_units(form: MinNorm) -> list[float]:
     q = form.centers()
     terms = [[c.offset, *(B.sizes(q[k]) for k, B in c.terms)] for c in form.couplings]
     return [sum(float(np.linalg.norm(v)) for v in each) or 1.0 for each in terms]
-
-
-def residuals(form: MinNorm, units: Sequence[float]) -> MinNorm:
-    """Return the form whose points are the residuals of the couplings, each in its unit."""
-    sizes = [c.offset.size for c in form.couplings]
-
-    def stacked(k: int) -> LinearMap:
-        terms = (next((B for j, B in c.terms if j == k), None) for c in form.couplings)
-        rows = [(1.0 / unit, size, B) for unit, size, B in zip(units, sizes, terms, strict=True)]
-        return VStack(rows, form.blocks[k].map.shape[1])
-
-    center = np.concatenate([c.offset / unit for c, unit in zip(form.couplings, units, strict=True)])
-    blocks = tuple(replace(b, map=stacked(k)) for k, b in enumerate(form.blocks))
-    return MinNorm(center, blocks, stored=form.stored)
 
 
 def contains_zero(form: MinNorm, unit: float) -> bool:

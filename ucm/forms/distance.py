@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -212,9 +212,13 @@ class MinNorm:
             self.blocks[block].map.shape[1],
         )
 
-    def coupling_map(self, block: int, weights: Sequence[float]) -> LinearMap:
-        """Return the linear map `[weights_j B_jk]` of one block."""
-        return VStack(self._coupling_rows(block, weights), self.blocks[block].map.shape[1])
+    def of_residuals(self, units: Sequence[float]) -> MinNorm:
+        """Return the form whose points are the residuals of the couplings, each in its unit."""
+        weights = [1.0 / unit for unit in units]
+        maps = [VStack(self._coupling_rows(k, weights), b.map.shape[1]) for k, b in enumerate(self.blocks)]
+        blocks = tuple(replace(b, map=A) for b, A in zip(self.blocks, maps, strict=True))
+        offsets = [weight * c.offset for c, weight in zip(self.couplings, weights, strict=True)]
+        return MinNorm(np.concatenate(offsets), blocks, stored=self.stored)
 
     def _coupling_rows(
         self, block: int, weights: Sequence[float]
