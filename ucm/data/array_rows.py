@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -16,13 +16,15 @@ from scipy import sparse
 from ucm.data.columns import EVERY, Features, RowColumns
 from ucm.data.source import Block, BlockSource, block_rows
 from ucm.data.validation import SAID, check_table, library_of, refuse_unsound
+from ucm.data.weights import tagged
 from ucm.errors import DataError, MissingExtraError, brief
 
+T = TypeVar("T")
 _MANY = 1 << 20  # labels at a time
 _IN_MEMORY = 4  # factor of the block size for arrays in memory: threads wait for each other between blocks
 
 
-def opened(path: Path, read: Callable[[], Any]) -> Any:
+def opened(path: Path, read: Callable[[], T]) -> T:
     """Return `read()`, with every error of a file-format library raised as `DataError`."""
     try:
         return read()
@@ -146,7 +148,7 @@ class ArrayRows(FileRows):
     def read(self, block: int) -> Iterator[Block]:
         start, end = block * self.step, min((block + 1) * self.step, self.m)
         X = self.X[start:end]
-        yield X if sparse.issparse(X) else np.asarray(X), self.beside.at(start, end)
+        yield X if sparse.issparse(X) else np.asarray(X), tagged(*self.beside.parts(start, end))
 
     def labels(self) -> np.ndarray:
         y = self.beside.label
@@ -186,7 +188,7 @@ def of_arrays(X: Any, beside: RowColumns, block: int | None) -> ArrayRows:
     return ArrayRows(X, beside.columns(X.shape[0]), block)
 
 
-def _read_labels(name: str, values: Any) -> Any:
+def _read_labels(name: str, values: object) -> object:
     """Return labels, weights or groups unchanged, or for a path the array in the .npy file."""
     if not isinstance(values, str | Path):
         return values

@@ -335,10 +335,8 @@ class Data:
     @_once
     def samples(self, kind: str, group: Hashable = None) -> LinearMap:
         """Return the linear map `q -> sum q_i x_i`, with y_i x_i in place of x_i for kind `signed`."""
-        if self.space.gram is not None:
-            units: Matrix = sparse.eye_array(self.m, format="csr")
-            return RowMap(units[self.rows(kind, group)], self.signs(kind, group))
-        return SampleMap(self._matrix(kind, group), self.signs(kind, group))
+        of_rows = SampleMap if self.space.gram is None else RowMap
+        return of_rows(self._matrix(kind, group), self.signs(kind, group))
 
     def _counts(self, kind: str, group: Hashable) -> Vec | None:
         """Return the effective weights for means and covariances of a kind; None if known to be equal."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucm.data.validation import SAID, vector
-from ucm.data.weights import tagged
 from ucm.errors import DataError, brief
 
 LABELS = ("label", "class", "target", "y")
@@ -25,7 +24,7 @@ class Features(NamedTuple):
     drop: tuple = ()  # names of columns that are no features
 
     @classmethod
-    def of(cls, columns: Iterable[Any] | None, drop: Iterable[Any] | None) -> Features:
+    def of(cls, columns: Iterable[object] | None, drop: Iterable[object] | None) -> Features:
         """Return the choice from the options of `open_rows`; raise `DataError` unless one is a sequence."""
         for word, names in (("columns", columns), ("drop", drop)):
             if names is not None and (isinstance(names, str | bytes) or not isinstance(names, Iterable)):
@@ -72,10 +71,6 @@ class RowColumns(NamedTuple):
     def parts(self, start: int, end: int) -> RowColumns:
         """Return the entries of each field in the half-open row range [start, end)."""
         return RowColumns(*(None if v is None else np.asarray(v[start:end]) for v in self))
-
-    def at(self, start: int, end: int) -> np.ndarray:
-        """Return labels, weights and groups in the half-open row range [start, end) as one array."""
-        return tagged(*self.parts(start, end))
 
 
 def chosen(

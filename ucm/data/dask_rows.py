@@ -48,11 +48,7 @@ def _read_block(
 ) -> Block:
     """Validate a block of n features, and return its samples with one array of labels, weights and groups.
 
-    Parameters
-    ----------
-    rows : number of rows of the block; None if unknown
-    columns : the features of a frame; None for an array
-    names : the columns of labels, weights and groups, by field
+    `columns` are the features of a frame, None for an array; `names` the other columns by field.
     """
     if columns is not None:
         beside = RowColumns(*beside)._replace(**{field: X[name] for field, name in names.items()})
@@ -99,11 +95,11 @@ def _cut(X: Matrix, y: np.ndarray, block: int | None) -> Iterator[Block]:
         yield (X, y) if undivided else (X[start : start + step], y[start : start + step])
 
 
-def _call(*call: Any) -> Any:
+def _call(*call: object) -> tuple:
     return call
 
 
-def _run(block: Block, before: tuple[list, list] | None, call: Any, rows: int | None) -> tuple[list, list]:
+def _run(block: Block, before: tuple[list, list] | None, call: tuple, rows: int | None) -> tuple[list, list]:
     """Call the function of a pass on the parts of a block, of `rows` rows; return their states and results.
 
     `before` is the return value of the last pass with states.

@@ -55,7 +55,7 @@ def optional(spec: OptionSpec) -> OptionSpec:
 
 
 @functools.cache
-def options_of(function: Callable[..., Any]) -> list[str]:
+def options_of(function: Callable[..., object]) -> list[str]:
     """Return the names of the keyword-only parameters of a function."""
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]

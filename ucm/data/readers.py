@@ -23,13 +23,13 @@ _TABLES = ("parquet", "csv", "arrow")
 
 
 def open_rows(
-    X: Any,
-    y: Any = None,
+    X: object,
+    y: object = None,
     *,
-    sample_weight: Any = None,
-    subgroup: Any = None,
-    columns: Iterable[Any] | None = None,
-    drop: Iterable[Any] | None = None,
+    sample_weight: object = None,
+    subgroup: object = None,
+    columns: Iterable[object] | None = None,
+    drop: Iterable[object] | None = None,
     threads: int | None = None,
     block: int | None = None,
     timeout: float | None = None,
@@ -111,7 +111,7 @@ def has_columns(X: object) -> bool:
     return library_of(X) == "pyarrow"
 
 
-def feature_rows(X: Any, names: list[str] | None) -> RowSource:
+def feature_rows(X: object, names: list[str] | None) -> RowSource:
     """Return a row source with label 0 for every row; of a table, with the columns `names` or all.
 
     A row source X is returned unchanged.

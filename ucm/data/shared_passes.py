@@ -26,7 +26,7 @@ its state; None for a function without state."""
 
 def _answers(
     X: Matrix, y: np.ndarray, before: States, after: States, calls: Sequence[_Call]
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[int, object]]:
     """Yield the place and the result of each call on a block; calls over one view share its rows."""
     views: dict[int, tuple[Change, list[_Call]]] = {}
     for place, function, message, slot in calls:
@@ -43,7 +43,7 @@ def _answers(
         yield from _answers(rows, labels, before, after, below)
 
 
-def _every(X: Matrix, y: np.ndarray, state: States | None, calls: Sequence[_Call]) -> Any:
+def _every(X: Matrix, y: np.ndarray, state: States | None, calls: Sequence[_Call]) -> tuple[States, list]:
     before = state or {}
     after = dict(before)
     results = dict(_answers(X, y, before, after, calls))

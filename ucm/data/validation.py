@@ -292,7 +292,7 @@ def no_entry(name: str, where: str = "") -> DataError:
     )
 
 
-def signs_of(y: np.ndarray, pos_label: object = None) -> tuple[Vec, tuple[Any, Any]]:
+def signs_of(y: np.ndarray, pos_label: object = None) -> tuple[Vec, tuple[object, object]]:
     """Return labels of two classes as -1 and +1, and the original labels of class -1 and class +1.
 
     Raises as `classes_of`.

@@ -66,7 +66,7 @@ SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label")
 
 
 def class_factors(
-    class_weight: object, labels: Sequence[Any], totals: ArrayLike | None = None, pair: bool = False
+    class_weight: object, labels: Sequence[object], totals: ArrayLike | None = None, pair: bool = False
 ) -> list[float]:
     """Return the factor of each class in the order of the labels; raise `ParameterError` for invalid ones.
 
@@ -105,7 +105,7 @@ def class_factors(
 
 
 def signed_factors(
-    class_weight: object, totals: Vec | None = None, labels: tuple[Any, Any] = (-1, 1)
+    class_weight: object, totals: Vec | None = None, labels: tuple[object, object] = (-1, 1)
 ) -> tuple[float, float]:
     """Return the factors of class +1 and -1; `totals` are of class +1 and -1, `labels` of class -1 and +1."""
     minus, plus = class_factors(class_weight, labels, None if totals is None else totals[::-1], pair=True)
@@ -113,7 +113,7 @@ def signed_factors(
 
 
 def sample_weights_of(
-    y: Vec, weights: Vec | None, class_weight: object, labels: tuple[Any, Any]
+    y: Vec, weights: Vec | None, class_weight: object, labels: tuple[object, object]
 ) -> EffectiveWeights:
     """Combine validated sample weights and class weights, without the samples of weight 0.
 
