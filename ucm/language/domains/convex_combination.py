@@ -295,7 +295,7 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
     def project(self, v: Vec) -> Vec:
         v = vector(v)
         t = np.full(len(self.operands), 1.0 / len(self.operands))
-        slopes, curvatures = self._derivatives(v, t)
+        q, slopes, curvatures = self._nearest(v, t)
         v = v + (slopes @ t) * self._normal  # the same problem, in which nothing large cancels
         slopes -= slopes @ t
         sizes = np.sqrt(np.bincount(self._operand_of, v * v, t.size))
@@ -306,31 +306,27 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
             if not fall > 2.0 * _ROUNDING * float((root * (sizes + root)) @ np.abs(move)):
                 break
             while True:
-                slopes, curvatures = self._derivatives(v, t + step * move)
+                q, slopes, curvatures = self._nearest(v, t + step * move)
                 rise = float((slopes - level) @ move)
                 if not rise > 0.5 * fall:
                     break
                 step *= fall / (fall + rise)  # it was beyond the minimum along the line
             t = np.maximum(t + step * move, 0.0)
-        q = np.zeros(self.dim)
-        for o, t_g in zip(self.operands, t, strict=True):
-            for p in o.parts if t_g > _ROUNDING else ():
-                q[p.where] = t_g * p.domain.project(v[p.where] / t_g)
-            if o.unit:
-                q[o.place] = o.unit * t_g
         return q / (self._normal @ q)  # rounding
 
-    def _derivatives(self, v: Vec, t: Vec) -> tuple[Vec, Vec]:
-        """Return `f_g'` and `f_g''` at the coefficients t, (operands,) each."""
-        slopes, curvatures = np.zeros(t.size), np.zeros(t.size)
+    def _nearest(self, v: Vec, t: Vec) -> tuple[Vec, Vec, Vec]:
+        """Return the nearest point q at the coefficients t, and `f_g'` and `f_g''`, (operands,) each."""
+        q, slopes, curvatures = np.zeros(self.dim), np.zeros(t.size), np.zeros(t.size)
         for g, (o, t_g) in enumerate(zip(self.operands, t.tolist(), strict=True)):
             if o.unit:
+                q[o.place] = o.unit * t_g
                 slopes[g], curvatures[g] = o.unit * (o.unit * t_g - v[o.place]), o.unit**2
             for p in o.parts:
                 scores = v[p.where]
                 if o.unit:
-                    radius = _radius(p.domain)
-                    outside = math.sqrt(scores @ scores) - t_g * radius
+                    radius, length = _radius(p.domain), math.sqrt(scores @ scores)
+                    outside = length - t_g * radius
+                    q[p.where] = scores * (t_g * radius / length) if outside > 0.0 else scores
                     slopes[g] -= radius * max(outside, 0.0)
                     curvatures[g] += radius**2 * (outside > 0.0)
                 elif t_g <= _ROUNDING:
@@ -339,10 +335,12 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
                 else:  # J takes the mean off the entries between 0 and the cap
                     point = p.domain.project(scores / t_g)
                     between = point[(point > 0.0) & (point < p.domain.groups[0].most)]
-                    slopes[g] = (t_g * point - scores) @ point
+                    part = t_g * point
+                    q[p.where] = part
+                    slopes[g] = (part - scores) @ point
                     curvatures[g] = point @ point - between @ between
                     curvatures[g] += between.sum() ** 2 / max(between.size, 1)
-        return slopes, curvatures
+        return q, slopes, curvatures
 
     def jacobian(self, v: Vec) -> Jacobian:
         v = vector(v)
