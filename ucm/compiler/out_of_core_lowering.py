@@ -17,9 +17,8 @@ from ucm.compiler.objective import critical
 from ucm.compiler.recover import BIAS_RULES, bias, least_error_bias
 from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound_data import Data, refuse_squares
-from ucm.data.first_pass import OutOfCoreMap, RowData, first_pass, refuse_gathering, rows_here
+from ucm.data.first_pass import OutOfCoreMap, RowData, in_memory, refuse_gathering, rows_here
 from ucm.data.linear_map import LinearMap, Matrix, Vec
-from ucm.data.readers import open_rows
 from ucm.data.weights import Factors
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
@@ -337,8 +336,7 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
     bias_rules = BIAS_RULES
 
     def __init__(self, model: RobustMargin, data: Data) -> None:
-        self.model, self.requested, self.data = model, "auto", data
-        self.rows = first_pass(open_rows(data.table, data.y), class_weight=data.weighing.classes)
+        self.model, self.requested, self.data, self.rows = model, "auto", data, in_memory(data)
         self.form = row_hulls(model, self.rows)
 
     @functools.cached_property
