@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,16 +172,13 @@ class Projection:
     U : the set
     data : bound samples
     P : (2, n) orthonormal rows
-    frame : None, or the square that bounds an unbounded projection
     evaluations : of the support function
     """
 
     U: UncertaintySet
     data: Data
     P: NDArray[np.float64]
-    frame: Frame | None = None
     evaluations: int = 0
-    _program: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self._heights = SupportFunction(self.U, self.data)
@@ -190,43 +186,11 @@ class Projection:
     def __call__(self, e: Vec) -> tuple[float, Vec]:
         """Return the value `max <e, z>` over the projection and a maximiser; (inf, nan) if unbounded."""
         self.evaluations += 1
-        if self.frame is not None:
-            x = self._in_frame(self.P.T @ e, self.frame)
-        else:
-            x = self._heights(self.P.T @ e).point
+        x = self._heights(self.P.T @ e).point
         if x is None or not np.all(np.isfinite(x)):
             return np.inf, np.full(2, np.nan)
         z = self.P @ x
         return float(e @ z), z
-
-    def within(self, frame: Frame) -> Projection:
-        """Return the intersection of the projection with a square."""
-        return Projection(self.U, self.data, self.P, frame)
-
-    def _in_frame(self, d: Vec, frame: Frame) -> Vec | None:
-        """Return a maximiser of `<d, x>` over the points x of U whose projection lies in the frame.
-
-        The solve is of one conic program with the parameter d.
-        """
-        if self._program is None:
-            self._program = self._build_program(frame)
-        problem, g, z = self._program
-        g.value = d
-        failure = attempt(problem, cp.CLARABEL, **accuracy("CLARABEL", 1e-9))
-        if failure or z.value is None:
-            raise SolverError(
-                f"{self.U!r}: the conic program of its support function ended with "
-                f"{failure or problem.status}; scale the features"
-            )
-        return self.data.scale * np.asarray(z.value, dtype=np.float64)
-
-    def _build_program(self, frame: Frame) -> tuple[Any, Any, Any]:
-        scale = self.data.scale
-        x, constraints = self.U.cvxpy(self.data, Scope())
-        z = cp.Variable(x.shape[0])
-        in_frame = cp.abs(self.P @ z - frame.middle / scale) <= frame.half / scale
-        g = cp.Parameter(x.shape[0])
-        return cp.Problem(cp.Maximize(g @ z), [*constraints, z == x / scale, in_frame]), g, z
 
 
 def projection_outline(projection: Projection, frame: Frame, *, rtol: float = 2e-3) -> Outline:
@@ -234,10 +198,32 @@ def projection_outline(projection: Projection, frame: Frame, *, rtol: float = 2e
     bounded = outline(projection, rtol=rtol)
     if bounded is not None:
         return bounded
-    part = outline(projection.within(frame), rtol=rtol)
+    part = outline(_support_in_frame(projection, frame), rtol=rtol)
     if part is None:
         raise RuntimeError("a set in a square is bounded")
     return replace(part, frame=frame)
+
+
+def _support_in_frame(projection: Projection, frame: Frame) -> Callable[[Vec], tuple[float, Vec]]:
+    """Return the support function of the projected points in a square, by one conic program."""
+    U, scale = projection.U, projection.data.scale
+    x, constraints = U.cvxpy(projection.data, Scope())
+    z, direction = cp.Variable(2), cp.Parameter(2)
+    in_frame = [z == projection.P @ x / scale, cp.abs(z - frame.middle / scale) <= frame.half / scale]
+    problem = cp.Problem(cp.Maximize(direction @ z), [*constraints, *in_frame])
+
+    def support(e: Vec) -> tuple[float, Vec]:
+        direction.value = e
+        failure = attempt(problem, cp.CLARABEL, **accuracy("CLARABEL", 1e-9))
+        if failure or z.value is None:
+            raise SolverError(
+                f"{U!r}: the conic program of its support function ended with "
+                f"{failure or problem.status}; scale the features"
+            )
+        point = scale * np.asarray(z.value, dtype=np.float64)
+        return float(e @ point), point
+
+    return support
 
 
 def _diameter(points: NDArray[np.float64]) -> float:
