@@ -27,8 +27,14 @@ from ucm.data.source import RowSource
 from ucm.data.validation import refuse_unsound, scale_hint
 from ucm.errors import ParameterError, SolverError, warn_of
 from ucm.estimators.multiclass import Pair, Problems, about_pair, answers, each, one_vs_one_scores
-from ucm.estimators.on_dask import lazy_accuracy, lazy_answers
-from ucm.estimators.out_of_core import fit_rows, hits_rows, scored, write_scores
+from ucm.estimators.out_of_core import (
+    fit_rows,
+    hits_rows,
+    lazy_accuracy,
+    lazy_answers,
+    scored,
+    write_scores,
+)
 from ucm.estimators.validation import (
     check_options,
     data_errors,
