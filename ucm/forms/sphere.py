@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,27 +165,19 @@ class UnitNorm:
         return rows if self.basis is None else rows @ self.basis
 
     def vertices(self) -> Iterator[Vec]:
-        """Yield the vertices g of the dual-norm ball in the coordinates v; `||w||_p = max <g, w>`.
+        """Return the vertices g of the dual-norm ball in the coordinates v; `||w||_p = max <g, w>`.
 
         They are +-e_j for p = inf, and for p = 1 all signs in the order of a Gray code. Vertices orthogonal
         to the span of U are left out.
         """
-        for g in self._vertices():
-            if np.linalg.norm(g) > _ORTHOGONAL:
-                yield g
-
-    def _vertices(self) -> Iterator[Vec]:
         n = self.image.n
+        rows: Iterable[Vec] = ()
         if self.norm == np.inf:
-            for e in np.eye(n):
-                yield self.lower(e)
-                yield self.lower(-e)
+            rows = (sign * e for e in np.eye(n) for sign in (1.0, -1.0))
         elif self.norm == 1.0:
-            signs = np.ones(n)
-            for k in range(1, 2**n + 1):
-                yield self.lower(signs)
-                signs = signs.copy()
-                signs[((k & -k).bit_length() - 1) % n] *= -1.0
+            flips = ((k ^ k >> 1) >> np.arange(n) & 1 for k in range(2**n))
+            rows = (np.where(each, -np.ones(n), 1.0) for each in flips)
+        return (g for g in map(self.lower, rows) if np.linalg.norm(g) > _ORTHOGONAL)
 
     def box(self) -> Vec:
         """Return the largest `|v_i|` over `||w||_p <= 1`, (r,)."""

@@ -46,7 +46,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver, solver_of
-from ucm.language.contracts import Block, Polyhedron, Projectable
+from ucm.language.contracts import Block, Polyhedron
 from ucm.solvers.programs import LinearProgram, units
 
 Index = NDArray[np.intp]
@@ -372,12 +372,7 @@ def nearest_point(form: MinNorm, monitor: Monitor) -> Answer:
             f"highs: the linear program ended with {vertex.words!r}; scale the features, or take "
             'solver="clarabel"'
         )
-    q = [vertex.x[k] for k in columns]
-    if not form.couplings:
-        q = [
-            b.domain.project(v) if isinstance(b.domain, Projectable) else v
-            for b, v in zip(form.blocks, q, strict=True)
-        ]
+    q = form.begin(Answer([vertex.x[k] for k in columns]))
     answer, w = Answer(q), -vertex.dual[equations]
     length = form.space.norm(w, math.inf if form.norm == 1.0 else 1.0)
     if length > 0.0:

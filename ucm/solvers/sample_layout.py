@@ -345,7 +345,9 @@ class FeatureLevel:
         return log[:count].tolist()
 
     def weights(self) -> list[Vec]:
-        """Return the weights p by class, in the order of the samples."""
+        """Return the weights p of all samples by class; of a coarse level those that w and theta give."""
+        if self.stride > 1:
+            return np.split(self.refined(1).V[0], self.hulls.sizes[:1])
         blocks = []
         for lo, hi in self.bounds:
             q = np.empty(hi - lo)

@@ -86,11 +86,9 @@ class ActiveSet(Solver[MinNorm]):
             return self._answer(hulls, level, ended)
 
     def _answer(self, hulls: _Sides, level: FeatureLevel, ended: str) -> Answer:
-        if level.stride > 1:  # the weights of all samples from w and theta
-            parts = np.split(level.refined(1).V[0], hulls.sizes[:1])
-            q = hulls.form.begin(Answer(hulls.blocks(parts)))
-        else:
-            q = hulls.blocks(level.weights())
+        q = hulls.blocks(level.weights())
+        if level.stride > 1:  # from w and theta
+            q = hulls.form.begin(Answer(q))
         message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
         return Answer(q, hulls.normal(level.w)).after(ended, message)
 

@@ -82,12 +82,8 @@ class HingeActiveSet(SampleTables):
             table.begin_near(q, w * (2.0 * self.c / self.unit))
             table.thetas[:] = self.offset - b / unit, self.offset + b / unit
         table, status = self.descend(table, coarser, monitor, _ENOUGH * monitor.tol, most)
-        parts = table.weights()
-        if table.stride > 1:  # the weights of all samples from w and theta
-            parts = np.split(table.refined(1).V[0], self.sizes[:1])
         alpha = np.empty(self.sizes.sum())
-        for rows, q in zip(self.rows, parts, strict=True):
-            alpha[rows] = q
+        alpha[np.concatenate(self.rows)] = np.concatenate(table.weights())
         b = 0.5 * float(table.thetas[1] - table.thetas[0]) * unit
         last = monitor.history[-1]["gap"] if monitor.history else np.inf
         left = f"{monitor.iterations} multiplier steps left a relative gap of {last:.2g}"
