@@ -15,8 +15,7 @@ from scipy import sparse
 from ucm.compiler.generalised_nu_svm import GeneralisedNuSVMLowering
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import HingeDualLowering, ObjectiveLowering
-from ucm.compiler.out_of_core import in_blocks, lower_rows, statistics_of_rows
-from ucm.compiler.out_of_core_lowering import InMemoryHullsLowering
+from ucm.compiler.out_of_core import InMemoryHullsLowering, in_blocks, lower_rows, statistics_of_rows
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, refusal, requested_solvers

@@ -1,33 +1,501 @@
-"""Choice of the statistics and of the lowering of a model over out-of-core samples."""
+"""Samples read block by block: the lowerings of two hulls and of `loss + penalty`, and the choice of one."""
 
 from __future__ import annotations
 
+import functools
+import math
+from abc import abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
-from ucm.compiler.lowering import Lowering
-from ucm.compiler.out_of_core_lowering import (
-    OutOfCoreHullsLowering,
-    OutOfCoreLossesLowering,
-    groups_in,
-    loss_factors,
-    of_hulls,
-    takes,
-)
+from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Regime, Verdict
+from ucm.compiler.objective import critical
+from ucm.compiler.recover import BIAS_RULES, bias, least_error_bias
+from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.compiler.route import choose
-from ucm.data.bound_data import Data
-from ucm.data.first_pass import RowData, first_pass, of_moments, refuse_gathering
+from ucm.data.bound_data import Data, refuse_squares
+from ucm.data.first_pass import (
+    OutOfCoreMap,
+    RowData,
+    first_pass,
+    in_memory,
+    of_moments,
+    refuse_gathering,
+    rows_here,
+)
+from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.data.source import RowSource
 from ucm.data.weights import ClassWeight, Factors, members
-from ucm.forms.solver import Solver
+from ucm.errors import EmptySetError, ParameterError
+from ucm.evidence.certificate import is_proven
+from ucm.evidence.external_certificate import of_weights
+from ucm.evidence.objective import hulls_proven, losses_proven
+from ucm.evidence.reference import Verification, compared, majorant, reference_problem, solved, verify
+from ucm.forms.monitor import Monitor
+from ucm.forms.out_of_core import HullProof, OutOfCoreForm, RowHulls, RowLosses
+from ucm.forms.solution import Certificate, Solution
+from ucm.forms.solver import Answer, Solver
+from ucm.language.contracts import SimplexDomain, UncertaintySet
+from ucm.language.domains import Box, CappedSimplex, CvxpyDomain, NormBall, Simplex
+from ucm.language.loss_sets import as_loss_ball
+from ucm.language.losses import Hinge
 from ucm.language.node import Node
-from ucm.language.objective import Objective
+from ucm.language.objective import LossSum, Objective, split_scalar
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin, by_lam
+from ucm.language.sets.affine_image import AffineImage
+from ucm.language.sets.combination import Combination, is_number
+from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
+from ucm.language.terms import ConvexLoss, Loss, Penalty
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 _LONG = 1000  # least number of samples per feature, of samples in memory that are read block by block
+_WRITTEN = 1000  # rows in a reference problem without an active set
+_RULES = ("auto", "multipliers", "midpoint", "min_error", "zero")
+
+Form = TypeVar("Form", bound=OutOfCoreForm)
 
 
+class OutOfCoreLowering(Lowering[Form]):
+    """Base class of the lowerings over samples read block by block.
+
+    Attributes
+    ----------
+    rows : the statistics of the samples
+    """
+
+    rows: RowData
+
+    @abstractmethod
+    def describe_form(self) -> str:
+        """Return the description of the form, for a line of `explain()`."""
+
+    def describe(self) -> dict[str, str]:
+        rows = self.rows
+        return {
+            "data": f"{self.describe_data()}; {rows.source!r}",
+            "form": self.describe_form(),
+            "cost": f"1 pass reads every block of rows once, {2 * rows.stored:,} operations",
+        }
+
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
+        refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        if answer.rows is None:  # stopped before a pass was over
+            nothing = Certificate(np.inf, -np.inf, np.inf, np.inf, np.nan, "none")
+            return Proof(answer, nothing, np.nan, answer.w, answer.b)
+        return self.proof(answer, tol)
+
+    @abstractmethod
+    def proof(self, answer: Answer, tol: float) -> Proof:
+        """Return the proof of an answer by the sums of its last pass."""
+
+    def written(self, at: Solution | None) -> tuple[Answer, Matrix, Vec, Vec, float]:
+        """Return the answer of a solution, and X, y, weights and gain of the rows in its reference problem.
+
+        The rows are the active set, or some rows of the sample; y holds labels times sample weights. All
+        other rows keep their weights. Without a solution that has the sums of a pass raise `ParameterError`.
+        """
+        answer = None if at is None else at.answer
+        if answer is None or answer.rows is None or answer.rows.points is None:
+            raise ParameterError(
+                "reference: over rows that are read block by block the program holds some rows, and the "
+                "others keep their weights in a solution; give one, reference(solution)"
+            )
+        X, y = self.rows.sample
+        step = -(-y.size // _WRITTEN)
+        return answer, *answer.rows.rows.written((X[::step], y[::step]))
+
+
+def groups_in(model: Node) -> tuple[tuple[str, object], ...]:
+    """Return the distinct (kind, label) pairs of the groups that a model names."""
+    parts = (x.part for x in model.nodes_of_type(Samples) if x.label is not None)
+    return tuple(dict.fromkeys(parts))
+
+
+# --- hulls ---------------------------------------------------------------------------------------
+def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
+    """True if a set is a sum of multiples of hulls of samples, whole or with one cap.
+
+    With `curved`, hulls with weights in a ball count too.
+    """
+    if isinstance(U, Combination):
+        return all(is_number(L) and of_hulls(V, curved) for V, L in U.terms())
+    if not isinstance(U, Hull) or not isinstance(U.samples, Samples):
+        return False
+    capped = CappedSimplex | Simplex | None
+    kinds = capped | SimplexDomain | NormBall | Box if curved else capped
+    return isinstance(U.weights, kinds)
+
+
+def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
+    """Return the form of a declared set of two hulls of rows, with weights below caps or in balls.
+
+    A set without a point raises `EmptySetError`, and a set of other parts `DataError`.
+    """
+    declared = f"{model!r}"
+    if model.norm != 2.0 or not of_hulls(model.set, curved=True):
+        refuse_gathering(data.source, declared)
+    model.set.dimension(data.n)
+    why = model.set.infeasibility_reason(data)
+    if why is not None:
+        raise EmptySetError(why)
+    image = model.set.lower(data)
+    by_class: dict[str, tuple[float, float, float, int]] = {}  # factor, weight sum, scale, place of the ball
+    balls: list[tuple[ConvexLoss, float]] = []
+    for b in image.blocks:
+        kind, factor = _kind(b.map)
+        kinds = ("pos", "neg") if kind == "signed" else (kind,)
+        groups = b.groups
+        ball = None if groups is not None else as_loss_ball(b.domain)
+        has_route = groups is not None or ball is not None
+        if not has_route or not factor or any(not k or k in by_class for k in kinds):
+            refuse_gathering(data.source, declared)
+        for i, k in enumerate(kinds):
+            c, sign = ("pos", "neg").index(k), -1.0 if kind == "signed" and k == "neg" else 1.0
+            if groups is not None:
+                weight_sum = groups[i].mass
+                scale = min(groups[i].cap / data.means[c], weight_sum / data.least)
+                balls.append((Hinge(), 0.0))
+                place = len(balls) - 1
+            else:
+                weight_sum, scale = 1.0 / len(kinds), data.weighing.classes[c] / data.count(kind)
+                place = len(balls)
+            by_class[k] = sign * factor, weight_sum, scale, place
+        balls += [] if ball is None else [ball]
+    capped = {loss == Hinge() for loss, _ in balls}
+    if len(by_class) < 2 or len(capped) > 1:
+        refuse_gathering(data.source, declared)
+    factors, weight_sums, scales, places = zip(by_class["pos"], by_class["neg"], strict=True)
+    of = int(places[0]), int(places[1])
+    form = RowHulls(data, factors, weight_sums, scales, tuple(balls), of)
+    return form if form.capped else _below_caps(form) or form
+
+
+def _below_caps(form: RowHulls) -> RowHulls | None:
+    """Return the form with caps in place of balls if the caps imply every ball; else None."""
+    slack, caps = form.radii.copy(), []
+    for k, weight_sum, scale, m in zip(form.of, form.weight_sums, form.scales, form.data.counts, strict=True):
+        loss = form.balls[k][0]
+        cap = min(scale * loss.steepest(), weight_sum / form.data.least)
+        full, last = min(weight_sum / cap * (1.0 + 1e-14), m), 0.0
+        if form.data.plain:
+            full, last = float(int(full)), 1.0  # with weights of samples the number need not be whole
+        ends = np.array([cap, max(weight_sum - full * cap, 0.0), 0.0]) / scale  # the highest vertex
+        counts = np.array([full, last, m - full - last]) if full < m else np.array([m, 0.0, 0.0])
+        slack[k] -= scale * float(counts @ loss.conjugate(ends))
+        caps.append(cap)
+    if min(slack) < 0.0:
+        return None
+    hinges = (Hinge(), 0.0), (Hinge(), 0.0)
+    return RowHulls(form.data, form.factors, form.weight_sums, (caps[0], caps[1]), hinges, (0, 1))
+
+
+def _kind(A: LinearMap) -> tuple[str, float]:
+    """Return the kind and the factor of a map that is a multiple of samples; kind "" for other maps."""
+    A, factor = A.without_factor()
+    return (A.kind, factor) if isinstance(A, OutOfCoreMap) else ("", factor)
+
+
+class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
+    """The lowering of two hulls of out-of-core samples to `min ||x||_2`."""
+
+    bias_rules = _RULES
+    bias_refusal = "over rows that are read block by block it is not known"
+
+    def __init__(self, model: RobustMargin, rows: RowData, requested: str | Solver = "auto") -> None:
+        self.model, self.requested, self.data, self.rows = model, requested, rows, rows
+        self.form = row_hulls(model, rows)
+        refuse_squares(rows.scale, "hulls of rows")
+
+    def describe_form(self) -> str:
+        data, form = self.rows, self.form
+        each = [
+            f"0 ≤ q ≤ {scale:.4g}" if form.capped else f"q in ball {k}"
+            for scale, k in zip(form.scales, form.of, strict=True)
+        ]
+        hulls = ", ".join(
+            f"{size} samples of class {sign}, {where}, Σ q = {weight_sum:g}"
+            for size, sign, where, weight_sum in zip(
+                data.class_sizes, ("+1", "-1"), each, form.weight_sums, strict=True
+            )
+        )
+        return f"min ||x||_2 over hulls of rows, {hulls}"
+
+    def proof(self, answer: Answer, tol: float) -> Proof:
+        certificate, points = hulls_proven(self.form, answer.rows), answer.rows.points
+        if points is None:
+            return Proof(answer, certificate, certificate.primal, answer.w)
+        norm, size = self.form.norm_and_size(points)
+        x = np.array(self.form.factors) @ points
+        bounded = Proof(answer, certificate, math.nan, answer.w, None, x, size)
+        return proof_of_distance(bounded, norm, tol, self.data.space.resolution, float)
+
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
+        if proof.certificate.kind == "none":
+            return Verdict(proof.answer.status, f"{proof.answer.message}; {proof.certificate}", warns=True)
+        if proof.w is None or proof.w.any():
+            return None
+        return Verdict(
+            "zero_in_set",
+            "0 lies in U, so no direction has a positive worst-case margin and w = 0. Make the sets smaller; "
+            f"the non-convex side needs all samples in memory, {self.rows.source.nbytes / 1e9:.3g} GB: "
+            "X, y = ucm.open_rows(X, y).gather()",
+        )
+
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
+        form, row_proof, w = self.form, proof.answer.rows, proof.w
+        points = None if row_proof is None else row_proof.points
+        if row_proof is None or points is None or w is None or not w.any():
+            return Recovered(w, None, proof.x, None, "none")
+        parts = functools.partial(self._parts, points)
+        if bias_rule in ("auto", "multipliers"):
+            alpha, beta = self._thresholds(row_proof, points, w)
+            b, rule, rho = -0.5 * (alpha + beta), "multipliers", 0.5 * (alpha - beta)
+        else:
+            (b, rule), rho = self._bias(bias_rule, points, w), None
+        weights = functools.partial(self.rows.source.spread, row_proof.rows.weights, form.factors)
+        return Recovered(w, b, proof.x, None, rule, make_summand_points=parts, rho=rho, make_weights=weights)
+
+    def _thresholds(self, row_proof: HullProof, points: NDArray[np.float64], w: Vec) -> tuple[float, float]:
+        """Return for class +1 and class -1 the score at which weights leave their bounds.
+
+        If all weights of a class are equal, it is the score of the point of the class.
+        """
+        form = self.form
+        balls = form.slacks[list(form.of)] > 0.0
+        free = np.array(form.scales) < form.weight_sums if form.capped else balls
+        thresholds = -row_proof.mu / (np.linalg.norm(row_proof.w) * np.array(form.factors))
+        means = [float(w @ x) / weight_sum for x, weight_sum in zip(points, form.weight_sums, strict=True)]
+        alpha, beta = np.where(free, thresholds, means).tolist()
+        return alpha, beta
+
+    def _bias(self, rule: str, points: NDArray[np.float64], w: Vec) -> tuple[float, str]:
+        """Return the bias and its rule: 0, of least training error, or midway between the class points."""
+        form = self.form
+        if rule == "zero":
+            return 0.0, "zero"
+        if rule == "min_error":
+            return least_error_bias(self.rows, w), "min_error"
+        if form.weight_sums != (1.0, 1.0) or not form.factors[0] > 0.0 > form.factors[1]:
+            raise ParameterError(
+                f"bias_rule={rule!r} does not apply to {self.model.set!r} over rows; use bias_rule='auto'"
+            )
+        return -0.5 * float(sum(w @ point for point in points)), "midpoint"
+
+    def _parts(self, points: NDArray[np.float64]) -> tuple[Vec, ...]:
+        """Return the point of every summand, in the order of the declaration."""
+        place = {"pos": 0, "neg": 1}
+        signed = points[0] - points[1]
+        return tuple(
+            points[place[s.kind]] if s.kind in place else signed
+            for s in self.model.set.nodes_of_type(Samples)
+        )
+
+    # --- the reference -----------------------------------------------------------------------------
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        return reference_problem(*self._reference(at), scaled).problem
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        model, data = self._reference(solution)
+        return verify(model, data, replace(solution, weights=None), tol, **options)
+
+    def _reference(self, at: Solution | None) -> tuple[RobustMargin, Data]:
+        """Return the set over the rows of the reference problem, and these rows as data.
+
+        The other rows keep their weights, so that a part of the weight sums and of the radii is left.
+        """
+        form, (answer, X, y, q, _) = self.form, self.written(at)
+        side = np.where(y > 0.0, 0, 1)
+        scale = np.array(form.scales)[side] * np.abs(y)
+        s = q / scale  # near 1, which conic solvers need
+        A = (sparse.diags_array(np.array(form.factors)[side] * scale) @ X).T
+        slack, left = form.radii.copy(), []
+        for c in (0, 1):
+            mask = side == c
+            left.append((mask, float(q[mask].sum())))
+            height = form.balls[form.of[c]][0].conjugate(s[mask])
+            slack[form.of[c]] += scale[mask] @ height - answer.rows.heights[c]
+
+        def build(v: cp.Expression) -> list:
+            rows = [v >= 0.0, *(scale[mask] @ v[mask] == weight_sum for mask, weight_sum in left)]
+            for k, (loss, _) in enumerate(form.balls):
+                mask = np.isin(side, [c for c in (0, 1) if form.of[c] == k])
+                height, inside = loss.conjugate_cvxpy(v[mask])
+                rows += [*inside, scale[mask] @ height <= slack[k]]
+            return rows
+
+        center = np.array(form.factors) @ answer.rows.points - A @ s
+        return RobustMargin(AffineImage(A, CvxpyDomain(build), center=center)), rows_here(X, y)
+
+
+class InMemoryHullsLowering(OutOfCoreHullsLowering):
+    """The lowering of two hulls of many in-memory samples, read block by block.
+
+    The lowering of the same samples in memory takes over where 0 lies in U, where a solve is observed, and
+    for certificates and references.
+    """
+
+    bias_rules = BIAS_RULES
+
+    def __init__(self, model: RobustMargin, data: Data) -> None:
+        self.model, self.requested, self.data, self.rows = model, "auto", data, in_memory(data)
+        self.form = row_hulls(model, self.rows)
+
+    @functools.cached_property
+    def memory(self) -> DistanceLowering:
+        """The `DistanceLowering` of the same model, for solvers that take all samples at once."""
+        return DistanceLowering(self.model, self.data)
+
+    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
+        if proof is None:  # an observer sees the iterations of a solver in memory
+            watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
+            return self.memory if watched or monitor.max_iter is not None else None
+        proven = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
+        return None if proven or monitor.timed_out else self.memory
+
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
+        return self.memory.certify_external(external)
+
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
+        by_rows = bias_rule in _RULES
+        recovered = super().recover(proof, bias_rule if by_rows else "zero")
+        if recovered.make_weights is None or recovered.w is None:
+            return recovered
+        weights, b, rule = recovered.make_weights(), recovered.b, recovered.bias_rule
+        if not by_rows:
+            q = of_weights(self.memory.image, weights)
+            b, rule, _ = bias(bias_rule, self.model.set, self.memory.image, self.data, q, recovered.w)
+        return replace(recovered, weights=weights, make_weights=None, b=b, bias_rule=rule)
+
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        return self.memory.reference(at, scaled)
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        return self.memory.verify(solution, tol, **options)
+
+
+# --- losses --------------------------------------------------------------------------------------
+def takes(model: Objective) -> bool:
+    """True if an out-of-core solver takes an objective.
+
+    Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
+    losses are of one kind.
+    """
+    losses, subtracted_losses = model.loss.split()
+    penalties, subtracted_penalties = model.penalty.split()
+    groups, kinds, tails = groups_in(model), set(map(_base, losses)), set(map(_base, subtracted_losses))
+    if subtracted_losses or subtracted_penalties or CombinedPenalty(penalties).square is None:
+        straight = all(loss.slope() is not None for loss in (*kinds, *tails))
+        if len(kinds) > 1 or len(tails) > 1 or not straight:
+            return False
+    return not groups or (
+        len(kinds) == 1
+        and (not subtracted_losses or loss_factors(subtracted_losses, groups) == loss_factors(losses, groups))
+    )
+
+
+def _base(loss: Loss) -> Any:
+    """Return a loss without its factor and without its restriction to a class or group."""
+    base = split_scalar(loss)[1]
+    return base if base.counted is None else replace(base, on=None)
+
+
+def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, object], ...]) -> Factors:
+    """Return the row factors by class and group of losses that are all of one kind."""
+    sides: tuple[dict[object, float], dict[object, float]] = {}, {}
+    for loss in losses:
+        samples, c = loss.counted, split_scalar(loss)[0]
+        kind, label = ("signed", None) if samples is None else samples.part
+        for side, k in zip(sides, ("pos", "neg"), strict=True):
+            if kind in ("signed", k):
+                side[label] = side.get(label, 0.0) + c
+    return Factors(*sides, named)
+
+
+class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
+    """The lowering of `loss + penalty` over out-of-core samples."""
+
+    bias_rules = ("auto",)
+
+    def __init__(self, model: Objective, data: RowData, requested: str | Solver = "auto") -> None:
+        self.model, self.requested, self.data, self.rows = model, requested, data, data
+        for penalty in model.nodes_of_type(Penalty):
+            penalty.check_features(data.n)
+        self.written_model = model
+        if groups_in(model):  # what the rows weigh says in which group they are
+            first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
+            self.written_model = _base(first) + model.penalty
+        self.form = RowLosses.of(self.written_model, data)
+
+    @property
+    def regime(self) -> Regime:
+        if self.form.convex:
+            return Regime(True, "the answer is the global optimum")
+        return Regime(False, "DCA from its end over a sample of the rows, to a critical point")
+
+    def describe_form(self) -> str:
+        return f"{self.model}"
+
+    def run(
+        self, solver: Solver[RowLosses], monitor: Monitor, start: Answer | None, starts: int
+    ) -> list[Answer]:
+        if starts != 1 and not self.form.convex:
+            raise ParameterError(
+                f"solve: n_starts: expected 1 over rows that are read block by block, got {starts}; leave it "
+                "out, or bring all samples into memory, X, y = ucm.open_rows(X, y).gather()"
+            )
+        return [self.answer(solver, monitor, start)]
+
+    def proof(self, answer: Answer, tol: float) -> Proof:
+        certificate = losses_proven(self.form, answer.rows)
+        return Proof(answer, certificate, certificate.primal, *answer.plane)
+
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
+        if self.form.convex:
+            return None
+        return critical(proof.certificate, monitor.tol, lambda: self.form.is_local(proof.answer.rows))
+
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
+        row_proof = proof.answer.rows
+        if row_proof is None or row_proof.slopes is None:
+            return Recovered(proof.w, proof.b, None, None, "variable")
+        weights = functools.partial(self.rows.source.spread, row_proof.rows.weights)
+        return Recovered(proof.w, proof.b, None, None, "variable", make_weights=weights)
+
+    # --- the reference -----------------------------------------------------------------------------
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        """Return the problem of some rows; the losses of all others are bounded by their slopes."""
+        answer, X, y, a, gain = self.written(at)
+        sums, a = answer.rows, np.sign(y) * a
+        normal = sums.points[0] - sums.points[1] - np.asarray(X.T @ a).ravel()
+        slope = float(sums.slopes[0] - sums.slopes[1] - a.sum())
+        remaining = normal, slope, float(np.sum(sums.gains)) + sums.constant - gain
+        data = rows_here(X, y, self.rows.weighing)
+        return majorant(self.written_model, data, *answer.plane, scaled=scaled, remaining=remaining)
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        problem = self.reference(solution, True)
+        return compared(
+            solution,
+            solved(problem, options),
+            tol,
+            objective=solution.objective,
+            unit=self.form.value_at_zero,
+            least=min(loss.lowest() for loss, _ in self.form.losses),
+        )
+
+
+# --- the choice of the statistics and of the lowering ------------------------------------------------
 def in_blocks(model: RobustMargin | Objective, data: Data) -> bool:
     """True if a model is two hulls of many dense in-memory samples, solved faster by blocks of rows."""
     return (
