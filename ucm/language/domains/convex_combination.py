@@ -380,7 +380,7 @@ def _radius(D: NormBall) -> float:
 
 
 def _exact(o: Operand) -> bool:
-    """True if the operand is a point, a Euclidean ball or a capped simplex: t has a closed form."""
+    """True if the operand is a point, a Euclidean ball or a capped simplex, whose `f_g` are known."""
     if len(o.parts) != 1:
         return not o.parts
     D = o.parts[0].domain
@@ -392,7 +392,7 @@ def _exact(o: Operand) -> bool:
 def convex_combination(
     operands: Sequence[tuple[Sequence[tuple[BoundDomain, int]], float]],
 ) -> ConvexCombination:
-    """Return the convex combination of operands, with a projection if every t has a closed form.
+    """Return the convex combination of operands, with a projection if every `f_g` is known.
 
     For each operand `operands` has its domains with their dimensions, and its rho.
     """
