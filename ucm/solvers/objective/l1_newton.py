@@ -25,29 +25,29 @@ _UNDERWAY = 0
 
 
 class L1Newton:
-    """Compiled proximal Newton solver for successive problems over the same few dense samples.
+    """Compiled proximal Newton solver for successive problems over the same few dense samples and losses.
 
     Attributes
     ----------
-    X, y : the samples and their labels
-    form, c : the last problem, and what the samples weigh there
+    X : the samples
+    form : the first problem, whose losses and weights all others have
     state : that of `l1_path`, see `ucm/native/structures.h`
     z, t : the end of the last problem, and the margins there
     arrays : the other arrays of the state
     """
 
     def __init__(self, form: Composite, squared: bool, c: Vec) -> None:
-        self.X, self.y, self.form, self.c = form.X, form.y, form, c
+        self.X, self.form = form.X, form
         m, n = form.X.shape
         self.z, self.t = np.zeros(n + 1), np.zeros(m)
         self.state: Any = np.zeros((), structure("l1_t"))
         self.state["m"], self.state["n"], self.state["squared"] = m, n, squared
         self.arrays = {
-            "X": self.X, "y": self.y, "t": self.t, "H": np.zeros((n, n)), "mean": np.zeros(n + 1),
+            "X": form.X, "y": form.y, "c": c, "t": self.t, "H": np.zeros((n, n)), "mean": np.zeros(n + 1),
             "h": np.zeros(m), "scratch": np.empty(7 * m + n * (n + 5 + _CHUNK)),
             "support": np.empty(n, dtype=np.int64),
         }  # fmt: skip
-        self._take(c=c, **self.arrays)
+        self._take(**self.arrays)
         self.squares = SampleMap(form.X).squares
 
     @classmethod
@@ -74,8 +74,8 @@ class L1Newton:
 
         The dual point is None if the steps end without proof.
         """
-        box, same_losses = _box(form), self._takes(form)
-        if box is None or not same_losses:
+        box = _box(form)
+        if box is None:
             return *at, None
         z = np.append(*at)
         if not np.array_equal(z, self.z):
@@ -92,21 +92,6 @@ class L1Newton:
             return *at, None
         self.z = z.copy()
         return z[:-1], float(z[-1]), A[0] if proven else None
-
-    def _takes(self, form: Composite) -> bool:
-        """Update the state to the loss and weights of a form; return False if the loss does not fit."""
-        if form.losses is self.form.losses and form.weights is self.form.weights:
-            return True
-        loss = _loss(form)
-        if loss is None:
-            return False
-        squared, c = loss
-        if squared != bool(self.state["squared"]) or not np.array_equal(c, self.c):
-            self.state["squared"], self.c = squared, c
-            self._take(c=c)
-            self.arrays["mean"][-1] = 0.0
-        self.form = form
-        return True
 
     def path(
         self, lower: Matrix, upper: Matrix, ridge: Vec, tol: float, monitor: Monitor

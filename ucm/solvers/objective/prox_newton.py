@@ -87,6 +87,8 @@ class _Steps(Session[Composite]):
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         at = (np.zeros(form.n), 0.0) if start is None else start.plane
+        if self.small is not None and not form.same_terms(self.small.form):
+            self.small = L1Newton.of(form)
         reported = monitor.callback is not None or monitor.verbose or monitor.trace or monitor.max_iter
         if self.small is not None and not reported and not monitor.timed_out:
             w, b, dual = self.small.solve(form, monitor, at)
