@@ -537,7 +537,10 @@ def test_a_path_of_solutions_in_any_order() -> None:
     assert shown.scores["test"][-1] == np.mean(np.sign(last.decision(A[400:])) == t[400:])
     assert set(shown.scores) == {"training", "test"} and len(shown.axes_) == 4
     top = shown.axes_[0]
-    names = sorted(text.get_window_extent().y0 for text in top.texts)
+    shown.figure_.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in top.get_legend().get_texts()]
+    assert min(box.x0 for box in boxes) > top.get_window_extent().x1
+    names = sorted(box.y0 for box in boxes)
     assert len(names) == 6 and min(np.diff(names)) > 10.0  # beside the axes, one below the other
     alone = PathDisplay.from_model(
         models.svm(1.0), X, Y, lam=[0.1, 1.0], panels=["coefficients", "objective"]

@@ -176,8 +176,7 @@ class PathDisplay(Display):
         available = {"support": self.support is not None, "score": bool(self.scores)}
         drawn = [panel for panel in panels if available.get(panel, True)]
         with self._axes(ax, len(drawn), 1, (7.6, 2.35)) as axes:
-            by_panel = dict(zip(drawn, axes))
-            for panel, a in by_panel.items():
+            for panel, a in zip(drawn, axes):
                 getattr(self, f"_{panel}")(a)
                 a.set_xlim(self.values[0], self.values[-1])
                 a.margins(y=0.08)
@@ -188,8 +187,6 @@ class PathDisplay(Display):
                 a.tick_params(labelbottom=False)
             axes[-1].set_xlabel(f"${LATEX.symbol(self.name)}$", fontsize=15)
             self.figure_.align_ylabels(list(axes))
-            if "coefficients" in drawn:
-                self._label_coefficients(by_panel["coefficients"])
             self._label_regions(axes[0])
         return self
 
@@ -225,31 +222,18 @@ class PathDisplay(Display):
             style = {"ha": side, "va": "bottom", "color": colour, "fontsize": 12}
             ax.text(x, 1.02, text, transform=ax.get_xaxis_transform(), **style)
 
-    def _by_size(self) -> NDArray[np.intp]:
-        """Return the indices of the coefficients in descending order of the largest absolute value."""
-        return np.argsort(-np.abs(self.coefficients).max(axis=0), kind="stable")
-
     def _coefficients(self, ax: Axes) -> None:
-        colours, order = palette(ax), self._by_size()
+        """Draw the coefficients, and name those with the largest absolute values beside the axes."""
+        colours, order = palette(ax), np.argsort(-np.abs(self.coefficients).max(axis=0), kind="stable")
         for j in order[_NAMED : _NAMED + _DRAWN]:
             style = {"color": colours.soft, "lw": 0.7, "alpha": 0.45, "zorder": 1.5}
             ax.plot(self.values, self.coefficients[:, j], **style)
         for j, colour, dashes in zip(order[:_NAMED], colours.series, (*LINES, LINES[0])):
-            ax.plot(self.values, self.coefficients[:, j], color=colour, ls=dashes, zorder=2)
+            name = self.feature_names[j]
+            ax.plot(self.values, self.coefficients[:, j], color=colour, ls=dashes, zorder=2, label=name)
         ax.axhline(0.0, color=colours.soft, lw=0.8, zorder=1)
         ax.set_ylabel("coefficients")
-
-    def _label_coefficients(self, ax: Axes) -> None:
-        low, high = ax.get_ylim()
-        largest = self._by_size()[:_NAMED]
-        ends = (self.coefficients[-1, largest] - low) / (high - low)
-        order = np.argsort(ends, kind="stable")
-        for k, height in zip(order, _spaced(ends[order], 0.115)):
-            ax.annotate(
-                self.feature_names[largest[k]], (1.0, height), xycoords="axes fraction", xytext=(6.0, 0.0),
-                textcoords="offset points", color=palette(ax).series[k], va="center", fontsize=12,
-                annotation_clip=False,
-            )  # fmt: skip
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
     def _objective(self, ax: Axes) -> None:
         colours = palette(ax)
@@ -282,20 +266,6 @@ def _interval(path: Path) -> Interval | None:
         return intervals_of(path.model, data)[name]
     numbers = {n: x for n, x in path[0].params.items() if n in relative}
     return interval_of(path.model.substitute(numbers), data, name)
-
-
-def _spaced(heights: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
-    """Return sorted heights, moved to distances of at least `gap` with the least squared change.
-
-    The heights lie in [0, 1] if they fit.
-
-    This is the isotonic regression of `heights - k gap`.
-    """
-    from sklearn.isotonic import isotonic_regression
-
-    steps = gap * np.arange(heights.size)
-    fitted = isotonic_regression(heights - steps, y_min=0.0, y_max=max(1.0 - steps[-1], 0.0))
-    return np.asarray(fitted, dtype=np.float64) + steps
 
 
 # --- values ----------------------------------------------------------------------------------------
