@@ -73,11 +73,8 @@ def outermost(X: Matrix, y: ArrayLike, D: NDArray[np.float64], sides: Vec, tops:
 def sampled(source: RowSource, steps: tuple[int, int]) -> tuple[Matrix, Vec]:
     """Return a sample of the rows by `drawn`, with all rows of a class of which none is drawn."""
     X, y = gathered([part[:2] for part in source.map_reduce(drawn, steps)])
-    present = (y > 0.0).any(), (y < 0.0).any()
-    if all(present):
-        return X, y
-    every = tuple(step if some else 1 for step, some in zip(steps, present, strict=True))
-    return gathered([part[:2] for part in source.map_reduce(drawn, every)])
+    every = steps[0] if (y > 0.0).any() else 1, steps[1] if (y < 0.0).any() else 1
+    return (X, y) if every == steps else sampled(source, every)
 
 
 _OTHERS = (
