@@ -18,7 +18,7 @@ import ucm
 from ucm import neg, pos
 from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
-from ucm.evidence.certificate import certify, interval
+from ucm.evidence.certificate import certify, fault, interval
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate
@@ -274,13 +274,13 @@ def test_a_small_distance_is_not_0_at_a_loose_tolerance(solver: str) -> None:
 @pytest.mark.parametrize("violation", [1e-6, 1e-9, 0.0])
 def test_no_gap_below_rounding_is_printed(violation: float) -> None:
     """Bounds that cross: by more than the violation explains, by what it may, and by rounding."""
-    found = interval(-1.0 - 1e-7, 1.0, violation, 1.0)
+    found = interval(-1.0 - 1e-7, 1.0, violation, 1.0, wrong=fault("it"))
     assert found.primal == -1.0 - 1e-7 and found.dual == -np.inf and found.kind == "none"
     if violation <= 1e-9:
-        rounded = interval(-1.0 - 1e-7, 1.0, violation, 1e8)
+        rounded = interval(-1.0 - 1e-7, 1.0, violation, 1e8, wrong=fault("it"))
         assert rounded.relative_gap >= 0.0 and rounded.dual < -1.0 - 1e-7 < rounded.primal + 1e-7
         with pytest.raises(SolverError, match=r"contradicts the answer .* is wrong: please report it"):
-            interval(-1.1, 1.0, violation, 1.0)
+            interval(-1.1, 1.0, violation, 1.0, wrong=fault("it"))
 
 
 @pytest.mark.parametrize("loss", ["Hinge", "SquaredHinge", "Logistic", "Exponential"])

@@ -51,9 +51,6 @@ def fault(suspect: str, *declared: Node) -> str:
     )
 
 
-_LOWERING = fault("the lowering of this set")
-
-
 def bracket(
     primal: float,
     dual: float,
@@ -86,7 +83,10 @@ def bracket(
             primal, dual = primal + rounding, dual - rounding
         else:
             if wrong is not None and gap < -(_CLEAR * unit + 2.0 * rounding + curved):
-                _refuse_contradiction(gap / unit, size, wrong)
+                if not _REGULAR < size < 1.0 / _REGULAR:
+                    wrong = f"powers of numbers of size {size:.3g} over- or underflow); scale the features"
+                where = f"the certificate contradicts the answer (relative gap {gap / unit:.2g}"
+                raise SolverError(f"{where}, {wrong}")
             dual = -math.inf
         gap = primal - dual
     if math.isnan(gap) or not math.isfinite(unit):  # numbers overflow: an answer that is refused
@@ -102,8 +102,8 @@ def interval(
     violation: float,
     scale: float,
     *,
+    wrong: str,
     size: float = 0.0,
-    wrong: str = _LOWERING,
 ) -> Certificate:
     """Return the certificate of the bounds `-||x||_q <= optimum <= sigma_U(-w)` of a robust model.
 
@@ -130,15 +130,6 @@ def is_proven(certificate: Certificate, tol: float) -> bool:
 def at_zero(norm: float, size: float, violation: float) -> Certificate:
     """Return the certificate of w = 0: the norm of a point x near 0 is the gap, relative to the size of U."""
     return Certificate(0.0, -norm, norm, norm / (size or 1.0), violation, "global")
-
-
-def _refuse_contradiction(gap: float, size: float, wrong: str) -> None:
-    where = f"the certificate contradicts the answer (relative gap {gap:.2g}"
-    if not _REGULAR < size < 1.0 / _REGULAR:
-        raise SolverError(
-            f"{where}): powers of numbers of size {size:.3g} over- or underflow; scale the features"
-        )
-    raise SolverError(f"{where}, {wrong}")
 
 
 def certify(

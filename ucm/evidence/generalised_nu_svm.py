@@ -211,13 +211,9 @@ class GeneralisedNuSVM:
         return Bounds(Certificate(primal, least, gap, gap / max(unit, 1e-300), outside), w, b, rho, q)
 
     def reference_problem(self, scaled: bool = True) -> cp.Problem:
-        """Return the generalised nu-SVM in w, b and rho as a DPP problem of CVXPY.
+        """Return the generalised nu-SVM in w (times max |X| if `scaled`), b and rho as a problem of CVXPY.
 
-        It is vectorised and has a `cvxpy.Parameter` for every hyperparameter.
-
-        Parameters
-        ----------
-        scaled : True if the variable is w times max |X|
+        It is vectorised and DPP, with a `cvxpy.Parameter` for every hyperparameter.
         """
         cp, scope, data = cp_words, Parameters(), self.data
         scale = data.scale if scaled else 1.0

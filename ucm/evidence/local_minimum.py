@@ -47,10 +47,7 @@ Slopes = tuple[Vec, Vec]
 def certify_local(model: Objective | RobustMargin, data: Data, solution: Solution) -> Certificate:
     """Return the certificate of a solution, of kind "strict local" if a strict local minimum is proven.
 
-    Raises
-    ------
-    ParameterError
-        The terms of the model have no one-sided slopes.
+    Raises `ParameterError` where the terms of the model have no one-sided slopes.
     """
     w, b = solution.w, solution.b
     expected = "a loss plus a penalty in the features of samples in memory"

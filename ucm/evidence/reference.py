@@ -27,7 +27,7 @@ from ucm.language.objective import Objective
 from ucm.language.parameter import Parameters
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
-from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
+from ucm.language.terms import ConvexLoss, loss_cvxpy
 from ucm.solvers.programs import accuracy, attempt
 
 _AGREED = 1e-6  # relative difference up to which two objectives agree
@@ -119,8 +119,7 @@ def majorant(
     for loss in G.losses:
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
-        if isinstance(penalty, ProximalPenalty):
-            total += penalty.cvxpy(w_unscaled, 1.0, scope)
+        total += penalty.cvxpy(w_unscaled, 1.0, scope)  # type: ignore[union-attr]
     equation = t == cp.multiply(data.y, Z @ omega + bias)
     normal = FeatureNormal(X, w)
     plane = tangent_plane(H, data, normal, data.y * (normal.scores + b))

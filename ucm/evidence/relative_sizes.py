@@ -126,11 +126,8 @@ def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
 def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Model:
     """Return the model with numbers in place of its relative `Param`s.
 
-    A single relative parameter becomes the point at its fraction of its admissible interval, at the
-    values of the other parameters. Several are points on a ray of sizes. The ray goes from the smallest
-    sizes at which U is not empty, by multiples of themselves (of 1 where they are 0), to the sizes at
-    which 0 enters; each parameter takes its fraction of its own part. The lam_max of an objective is
-    taken at the values of the other parameters. The search for each end takes at most `time_limit`
+    A relative parameter becomes the point at its fraction of its interval by `intervals_of`, of several
+    their parts of one ray (`intervals_of_sizes`). The search for each end takes at most `time_limit`
     seconds. Raises `CompositionError` for a relative `Param` without an interval.
     """
     names = model.relative_names()

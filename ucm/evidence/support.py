@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ucm.data.bound_data import Data, bind
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import options_of
 from ucm.data.weights import ClassWeight
 from ucm.errors import DataError, EmptySetError, SolverError, brief, unknown_option
@@ -47,27 +47,27 @@ class SupportFunction:
     The support of a sum is the sum of the supports. A set without a maximiser in closed form, such as an
     intersection, is solved by one conic program, built once. Its multipliers split the direction among the
     operands, which proves the bound.
+
+    Attributes
+    ----------
+    summands : those of a sum of sets, as pairs of factor (number or matrix) and support function
     """
 
     def __init__(self, U: UncertaintySet, data: Data) -> None:
         self.U, self.data = U, data
+        terms = U.terms() if isinstance(U, Combination) else ()
+        self.summands = [(L, SupportFunction(V, data)) for V, L in terms]
 
     def __call__(self, d: Vec) -> SupportValue:
         """Return the support function `max <d, x>` at d, with a maximiser and its error."""
         height, x = self.U.support(self.data, d, {})
         if x is not None:
             return SupportValue(height, x if np.isfinite(height) else None, 0.0)
-        return self._of_sum(d) if isinstance(self.U, Combination) else self._solved(d)
-
-    @functools.cached_property
-    def _summands(self) -> list[tuple[Matrix, SupportFunction]]:
-        """The summands of a sum of sets, as pairs of factor (number or matrix) and support function."""
-        terms = self.U.terms() if isinstance(self.U, Combination) else ()
-        return [(L, SupportFunction(V, self.data)) for V, L in terms]
+        return self._of_sum(d) if self.summands else self._solved(d)
 
     def _of_sum(self, d: Vec) -> SupportValue:
-        values = [heights(times(L if is_number(L) else L.T, d)) for L, heights in self._summands]
-        points = [times(L, v.point) for (L, _), v in zip(self._summands, values) if v.point is not None]
+        values = [heights(times(L if is_number(L) else L.T, d)) for L, heights in self.summands]
+        points = [times(L, v.point) for (L, _), v in zip(self.summands, values) if v.point is not None]
         height = sum(v.value for v in values)
         if len(points) < len(values):
             return SupportValue(height, None, 0.0)
@@ -131,12 +131,10 @@ def support(
     ----------
     U : uncertainty set or RobustMargin
         The declared set.
-    X, y : as in `ucm.compile`
-        Samples and labels.
+    X, y, class_weight, sample_weight, subgroup, pos_label
+        As in `ucm.compile`.
     d : (n,) array
         A direction of the space of U.
-    class_weight, sample_weight, subgroup, pos_label : optional
-        As in `ucm.compile`.
     **unknown
         Refused, with the nearest option.
 
@@ -205,12 +203,10 @@ def worst_case(
     ----------
     U : uncertainty set or RobustMargin
         Its sizes are numbers: change a `Param` with `with_params` and build the expression again.
-    X, y : as in `ucm.compile`
-        Samples and labels.
+    X, y, class_weight, sample_weight, subgroup, pos_label
+        As in `ucm.compile`.
     w : CVXPY expression or array, (n,)
         Affine in the variables.
-    class_weight, sample_weight, subgroup, pos_label : optional
-        As in `ucm.compile`.
 
     Returns
     -------
