@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.lowering import ExternalAnswer, Proof, Recovered, Regime
+from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Regime
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import drawn, outermost, refuse_gathering
@@ -114,6 +114,8 @@ class ColumnGenerationLowering(DistanceLowering):
         monitor.reads += self.uncounted
         self.uncounted = 0
 
+    warm_start = Lowering.warm_start  # none
+
     @property
     def regime(self) -> Regime:
         return Regime(True, "the solve decides")
@@ -184,9 +186,6 @@ class ColumnGenerationLowering(DistanceLowering):
         scores = np.asarray(self.X @ D.T)
         tops = [scores[side * self.y > 0.0, j].max() for j, side in enumerate(sides)]
         return D, sides, np.array(tops)
-
-    def warm_start(self, warm: Solution) -> Answer | None:
-        return None
 
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         refuse_gathering(self.source, "a certificate of an answer from elsewhere")

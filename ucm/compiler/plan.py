@@ -287,17 +287,15 @@ class Plan:
         self, monitor: Monitor, start: Answer | None, starts: int, remaining_solvers: Iterator[Solver]
     ) -> tuple[Solver, list[Answer]]:
         """Run the solver or, after a `SolverError`, the next fallback; return the solver and its answers."""
-        solver = self.solver
+        solver: Solver | None = self.solver
         while True:
             try:
                 answers = self.lowering.run(solver, monitor, start, starts)
-            except SolverError:
-                following = None if monitor.timed_out else next(remaining_solvers, None)
-                if following is None:
-                    raise
-                solver = following
-            else:
                 return solver, [stopped_by(answer, monitor) for answer in answers]
+            except SolverError:
+                solver = None if monitor.timed_out else next(remaining_solvers, None)
+                if solver is None:
+                    raise
 
     def _run_fallbacks(
         self, solver: Solver, proof: Proof, monitor: Monitor, remaining_solvers: Iterator[Solver]

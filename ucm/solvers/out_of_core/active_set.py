@@ -153,12 +153,6 @@ class ActiveSet:
         return 12 * self.X.nnz if sparse.issparse(self.X) else self.X.nbytes
 
 
-def total_of(blocks: Sequence[PassSums]) -> PassSums:
-    """Return the sums over all blocks."""
-    shortfalls, counts, points, nearest = zip(*blocks, strict=True)
-    return PassSums(np.sum(shortfalls, axis=0), np.sum(counts, axis=0), np.sum(points, axis=0), min(nearest))
-
-
 @dataclass(frozen=True)
 class ActiveSetWeights:
     """Weights of all rows in an answer: one state byte for each row, and weights of the active set.
@@ -288,7 +282,9 @@ class ActiveSetRun(ABC, Generic[Form]):
         blocks = self.form.data.source.map_reduce(screened, *message, states=self.states)
         self.monitor.count_read()
         new = self.active.add([rows for _, rows in blocks], self.caps)
-        return new, total_of([sums for sums, _ in blocks])
+        short, counts, points, nearest = zip(*(sums for sums, _ in blocks), strict=True)
+        totals = np.sum(short, axis=0), np.sum(counts, axis=0), np.sum(points, axis=0)
+        return new, PassSums(*totals, min(nearest))
 
     def weighted(
         self, sums: PassSums, slopes: NDArray[np.float64], p: Vec

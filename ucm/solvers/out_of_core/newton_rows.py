@@ -115,16 +115,13 @@ class SmoothLosses(RowFunction):
         masks = np.array([[part.side == c for part in self.parts] for c in (0, 1)])
         return masks.astype(np.float64) @ values
 
-    def gains(self, sums: RowSums) -> Vec:
-        """Return by class the terms `offset total - conjugate` of the dual lower bound."""
-        offsets = np.array([part.loss.offset for part in self.parts])
-        return self.by_class(offsets * sums.totals - sums.heights)
-
     def answer(self, z: Vec, sums: RowSums, value: float) -> tuple[Answer, float, float]:
         w, b, total = z[:-1], float(z[-1]), float(sums.losses.sum())
         slopes, points = self.by_class(sums.totals), self.by_class(sums.points)
+        offsets = np.array([part.loss.offset for part in self.parts])
+        gains = self.by_class(offsets * sums.totals - sums.heights)
         rows = RowWeights(self.form.data.source, self.message(z))
-        proof = LossProof(w, b, total, slopes, self.gains(sums), points, rows)
+        proof = LossProof(w, b, total, slopes, gains, points, rows)
         return Answer(w=w, b=b, rows=proof), value, self.form.gap(proof)
 
 
