@@ -19,14 +19,8 @@ def secular_root(e: Vec, b: Vec, radii: Vec | float, least: float = 0.0) -> Vec:
     """Return for every radius the larger of `least` and the root u of the secular equation.
 
     With g the vector of `sqrt(b_i) / (u + e_i)`, 1 / ||g|| is concave and nearly linear in u: Newton's method
-    for it climbs to the root from the left, and never passes it.
-
-    Parameters
-    ----------
-    e : (n,)
-    b : (n,) not negative
-    radii : (k,) or a number
-    least : at least `-min e`
+    for it climbs to the root from the left, and never passes it. b is not negative, and `least` at least
+    `-min e`.
     """
     r = np.atleast_1d(np.asarray(radii, dtype=np.float64))
     used = b > _NEGLIGIBLE * float(b.max(initial=0.0))
@@ -57,12 +51,7 @@ def nearest_on_ellipsoid(S: NDArray[np.float64], c: Vec) -> tuple[float, Vec]:
     distance is at least `sum t a_i^2 / (s_i + t) - t`, at the root exactly: there is no duality gap. The
     bound is -inf if 0 lies outside.
 
-    Ito, Takeda and Toh (2015), equation (34), beyond its largest kappa.
-
-    Parameters
-    ----------
-    S : (n, n) symmetric and positive semidefinite
-    c : (n,)
+    Ito, Takeda and Toh (2015), equation (34), beyond its largest kappa. S is positive semidefinite.
     """
     s, V = np.linalg.eigh(S)
     if not s[-1] > 0.0:

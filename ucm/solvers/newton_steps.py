@@ -119,15 +119,10 @@ def conjugate_gradients(
 ) -> tuple[Vec, int]:
     """Solve `H d = g` approximately by conjugate gradients; return d and the number of products with H.
 
-    Hestenes and Stiefel (1952), Methods of conjugate gradients for solving linear systems.
+    `times` takes v to H v, H symmetric and positive definite. The residual to reach, `accuracy`, is relative
+    to g; `timed_out` is asked before each of at most `most` products.
 
-    Parameters
-    ----------
-    times : v to H v, H symmetric and positive definite
-    g : (n,)
-    accuracy : residual to reach, relative to g
-    most : limit of products
-    timed_out : called before each product; True stops
+    Hestenes and Stiefel (1952), Methods of conjugate gradients for solving linear systems.
     """
     d, residual, p, count = np.zeros_like(g), g, g, 0
     height = float(g @ g)
@@ -144,12 +139,9 @@ def conjugate_gradients(
 
 
 class Formed:
-    """Solver of Newton systems that forms the matrix and factors it by Cholesky.
+    """Solver of Newton systems that forms the matrix of the maps A_k and factors it by Cholesky.
 
-    Parameters
-    ----------
-    maps : the A_k
-    stored : entries of the bound data: a pass is twice as many multiplications
+    A pass is twice as many multiplications as there are `stored` entries of the bound data.
     """
 
     def __init__(self, maps: Sequence[LinearMap], stored: int) -> None:
@@ -186,15 +178,8 @@ def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]
 class ConjugateGradients:
     """Solver of Newton systems by conjugate gradients, without forming the matrix.
 
-    An iteration costs one pass.
-
-    Parameters
-    ----------
-    maps : the A_k
-    stored : entries of the bound data: a pass is twice as many multiplications
-    accuracy : residual to reach, relative to g
-    most : largest number of iterations for one system
-    timed_out : called before each iteration; True stops
+    An iteration costs one pass. The maps and `stored` are those of `Formed`, the rest as of
+    `conjugate_gradients`, for each system.
     """
 
     def __init__(

@@ -84,13 +84,9 @@ class SampleTables(ABC):
     ) -> tuple[FeatureLevel, str]:
         """Solve a level and then the finer levels in turn; return the last level and its status.
 
-        All levels but the last are solved to a coarse gap. A coarse level may stall.
-
-        Parameters
-        ----------
-        rest : strides of the finer levels, the finest first
-        tol : relative gap of all samples; None for the tolerance of the monitor
-        most : limit of outer steps of a level
+        All levels but the last are solved to a coarse gap, in at most `most` outer steps each. A coarse level
+        may stall. `rest` are the strides of the finer levels, the finest first; `tol` is the relative gap of
+        all samples, by default that of the monitor.
         """
         tol = monitor.tol if tol is None else tol
         while True:

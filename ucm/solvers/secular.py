@@ -72,9 +72,14 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
     def solve(self, form: MinNorm | UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         if isinstance(form, UnitNorm):
             return _least_on_surface(form, monitor)
-        unit = _unit(form)
+        unit = float(np.abs(form.center).max(initial=0.0))
+        if unit == 0.0 or 1e-70 < unit < 1e70:
+            unit = 1.0
+        else:  # products of such lengths overflow or vanish
+            blocks = tuple(replace(b, map=b.map.scaled(1.0 / unit)) for b in form.blocks)
+            form = replace(form, center=form.center / unit, blocks=blocks)
         with blas_threads(form.n):
-            return _solve(form if unit == 1.0 else _measured(form, unit), monitor, unit)
+            return _solve(form, monitor, unit)
 
 
 def _no_balls(form: MinNorm) -> str | None:
@@ -93,18 +98,6 @@ def _radius(block: Block) -> float:
     """Return the radius of the ball that is the domain of a block; 0 without a size."""
     size = block.domain.size()
     return 0.0 if size is None else size.number
-
-
-def _unit(form: MinNorm) -> float:
-    """Return the unit of length: max `|c_i|` of the centre if extreme (outside 1e-70 to 1e70), else 1."""
-    size = float(np.abs(form.center).max(initial=0.0))
-    return 1.0 if size == 0.0 or 1e-70 < size < 1e70 else size
-
-
-def _measured(form: MinNorm, unit: float) -> MinNorm:
-    """Return the form with centre and maps divided by `unit`."""
-    blocks = tuple(replace(b, map=b.map.scaled(1.0 / unit)) for b in form.blocks)
-    return replace(form, center=form.center / unit, blocks=blocks)
 
 
 def _solve(form: MinNorm, monitor: Monitor, unit: float) -> Answer:

@@ -45,15 +45,9 @@ def boxed_quadratic(
 ) -> None:
     """Minimise `x'Hx / 2 + <r0, x> + ridge |x|^2 / 2 + sup of <x, s> over lower <= s <= upper`, in place.
 
-    Parameters
-    ----------
-    H : (n, n), symmetric; or the columns it is of
-    r : (n,) the gradient of the quadratic part at x without its ridge, which is kept for a matrix H
-    x : (n,)
-    lower, upper : (n,) with lower <= 0 <= upper
-    tol : by how much a slope may leave its bounds
-    most : rounds at most
-    timed_out : whether to stop, asked between calls
+    H is a symmetric matrix or the columns it is of, `lower <= 0 <= upper`. r is the gradient of the quadratic
+    part at x without its ridge, and is kept up to date for a matrix H. The at most `most` rounds end where no
+    slope leaves its bounds by more than tol; `timed_out` is asked between calls.
     """
     n = x.size
     state: Any = np.zeros((), structure("quadratic_t"))
@@ -106,10 +100,6 @@ class NewtonCG:
 
     Steihaug (1983), The conjugate gradient method and trust regions in large scale optimization; Lin, Weng
     and Keerthi (2008), Trust region Newton method for large-scale logistic regression.
-
-    Parameters
-    ----------
-    X : (m, n) array or CSR matrix
     """
 
     def __init__(self, X: Any) -> None:

@@ -151,12 +151,8 @@ def descend(
 ) -> tuple[Vec, Answer]:
     """Solve by rounds of pair updates to the tolerance of the monitor; return u and an answer.
 
-    F is the gradient at u.
-
-    Parameters
-    ----------
-    zero : returns True if the objective counts as 0, from u, the objective and the relative gap
-    record : returns the record of a trace from u
+    F is the gradient at u. `zero` says whether the objective counts as 0, from u, the objective and the
+    relative gap; `record` returns the record of a trace from u.
 
     Raises
     ------

@@ -362,12 +362,8 @@ def best_rule(hulls: SumOfHulls, fixed: Mat, quick: AffineRule | None, monitor: 
     The multipliers `(lambda_i, -V_i)` of `rho_i <= 2 phi_i - s_i` and `mu_i` of `s_i <= phi_i` are the rule,
     with `q_i = lambda_i + mu_i`. The bound is computed from the rule alone, once it is rounded into its
     domains. SCS, a first-order method, factors its matrix once, with O(N r^2) entries; the factor of an
-    interior-point method fills up by the second-order cones in every iteration.
-
-    Parameters
-    ----------
-    fixed : the matrix M of the balls
-    quick : another rule, whose bound is the unit of the objective where it is finite
+    interior-point method fills up by the second-order cones in every iteration. `fixed` is the matrix M of
+    the balls; the bound of the rule `quick`, where finite, is the unit of the objective.
     """
     import cvxpy as cp
 
