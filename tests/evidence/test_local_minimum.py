@@ -8,11 +8,14 @@ from typing import Any
 import bundled
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
 import ucm
+from ucm.data.bound_data import bind
 from ucm.errors import ParameterError
 from ucm.evidence.local_minimum import strict_local_minimum
+from ucm.evidence.objective import loss_slopes
 
 NAMES = ("zero_norm_svm", "cap_one_norm_svm", "rlsvm0", "rlsvmc1")
 
@@ -107,3 +110,20 @@ def test_other_models_are_refused(model: Any) -> None:
     plan = ucm.compile(model, X, y)
     with pytest.raises(ParameterError, match="certify_local"):
         plan.certify_local(plan.solve())
+
+
+@pytest.mark.parametrize(
+    "loss", [ucm.Ramp(0.5), 0.5 * ucm.Logistic(), ucm.Hinge(on=ucm.pos) + ucm.Ramp(on=ucm.signed.group("A"))]
+)
+def test_the_slopes_of_a_loss_are_the_derivatives_of_its_value(loss: Any) -> None:
+    """Of weighted samples, and 0 for samples outside of the class or group of a loss."""
+    rng = np.random.default_rng(0)
+    y, groups = np.tile([1.0, -1.0], 10), np.repeat(["A", "B"], 10)
+    data = bind(rng.standard_normal((20, 2)), y, (2.0, 0.5), np.linspace(1.0, 3.0, 20), groups)
+    t, h = 2.0 * rng.standard_normal(20), 1e-6
+
+    def value(margin: np.ndarray) -> float:
+        return loss.value(margin, data.y, data.weights, data.groups)
+
+    slopes = [(value(t + h * e) - value(t - h * e)) / (2.0 * h) for e in np.eye(20)]
+    assert_allclose(loss_slopes(loss + ucm.L2(), data, t), slopes, atol=1e-7)

@@ -39,18 +39,15 @@ _REDUCED = 5e-5  # its accuracy where it reports an inaccurate solution
 # --- problems --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Reference:
-    """A CVXPY problem with a `cvxpy.Parameter` named after every hyperparameter, and its variable z.
+    """A CVXPY problem with a `cvxpy.Parameter` named after every hyperparameter, and a scaled copy.
 
-    `unit` is the problem in units of `scale`, for solvers with absolute tolerances.
+    `unit` is the problem in units of `scale`, for solvers with absolute tolerances, and z its variable.
     """
 
     problem: cp.Problem
+    unit: cp.Problem
     scale: float
     z: cp.Variable
-
-    @property
-    def unit(self) -> cp.Problem:
-        return self.problem / self.scale
 
 
 def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> Reference:
@@ -62,7 +59,8 @@ def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> R
     q = model.dual
     norm = cp.norm(z, q) if q in (1.0, 2.0, float("inf")) else cp.pnorm(z, q, approx=False)
     height = -(scale * norm if scaled else norm) + scope.zero()
-    return Reference(cp.Problem(cp.Maximize(height), constraints), scale, z)
+    problem = cp.Problem(cp.Maximize(height), constraints)
+    return Reference(problem, cp.Problem(cp.Maximize(-norm), constraints), scale, z)
 
 
 def linearised(
@@ -84,7 +82,8 @@ def linearised(
     s = cp.Variable()
     constraints = [inside / scale + s * (n / length) == 0, *constraints]
     factor = scale / length
-    return Reference(cp.Problem(cp.Maximize(factor * s + scope.zero()), constraints), factor, s)
+    problem = cp.Problem(cp.Maximize(factor * s + scope.zero()), constraints)
+    return Reference(problem, cp.Problem(cp.Maximize(s), constraints), factor, s)
 
 
 def majorant(
