@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ucm.compiler.generalised_nu_svm import GeneralisedNuSVMLowering
@@ -66,16 +65,16 @@ _COORDINATES = 1000  # largest number of samples for a factor of the Gram matrix
 
 def compile(
     model: UncertaintySet | RobustMargin | Objective,
-    X: Any,
-    y: Any = None,
+    X: object,
+    y: object = None,
     *,
-    kernel: str | Callable[..., Any] | None = None,
+    kernel: str | Callable[..., object] | None = None,
     solver: str | Solver = "auto",
     class_weight: ClassWeight = None,
-    sample_weight: Any = None,
-    subgroup: Any = None,
-    pos_label: Any = None,
-    **kernel_params: Any,
+    sample_weight: object = None,
+    subgroup: object = None,
+    pos_label: object = None,
+    **kernel_params: object,
 ) -> Plan:
     """Bind a declaration to data, lower it to a standard form and choose a solver: return the `Plan`.
 
@@ -143,7 +142,7 @@ def _compile_within(
     time_limit: float,
     model: UncertaintySet | RobustMargin | Objective,
     X: object,
-    y: ArrayLike,
+    y: object,
     kernel: object,
     solver: str | Solver,
     of_samples: dict,
@@ -162,7 +161,7 @@ def _compile_within(
 def bound(
     model: RobustMargin | Objective,
     X: object,
-    y: ArrayLike,
+    y: object,
     kernel: object,
     of_samples: dict,
     of_kernel: dict,
@@ -405,10 +404,10 @@ def _by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solve
 
 def solve(
     model: UncertaintySet | RobustMargin | Objective,
-    X: Any,
-    y: Any = None,
+    X: object,
+    y: object = None,
     *,
-    kernel: str | Callable[..., Any] | None = None,
+    kernel: str | Callable[..., object] | None = None,
     solver: str | Solver = "auto",
     time_limit: float | None = None,
     **options: Any,

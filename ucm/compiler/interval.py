@@ -262,7 +262,7 @@ class _MovingCaps:
 
 
 def path_over_interval(
-    model: RobustMargin | Objective, X: object, y: ArrayLike, name: str, options: dict, eps: float | None,
+    model: RobustMargin | Objective, X: object, y: object, name: str, options: dict, eps: float | None,
     between: Sequence[float] | None, progress: Callable[[int, Solution], object] | None,
     time_limit: TimeLimit | None,
 ) -> tuple[Data, IntervalPath]:  # fmt: skip

@@ -183,14 +183,14 @@ class Path(Sequence[Solution]):
 
 def path(
     model: UncertaintySet | RobustMargin | Objective,
-    X: Any,
-    y: Any = None,
+    X: object,
+    y: object = None,
     *,
     n_values: int | None = None,
     eps: float | None = None,
     between: Sequence[float] | None = None,
     on_empty: str = "raise",
-    kernel: str | Callable[..., Any] | None = None,
+    kernel: str | Callable[..., object] | None = None,
     solver: str | Solver = "auto",
     progress: Callable[[int, Solution], object] | None = None,
     time_limit: float | None = None,
