@@ -358,7 +358,7 @@ def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
     w: Any = Text("w")
     size, steep = np.abs(w), float(h.penalty.slope(np.zeros(1))[0])
 
-    def texts() -> tuple[Any, Any]:
+    def texts() -> tuple[object, object]:
         if not h.coordinatewise:
             raise TypeError("lengths of groups of weights are numbers")
         slope = np.sign(w) * (steep - h.penalty.slope(size))
@@ -367,7 +367,7 @@ def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
     return _formulas(h.penalty, texts)
 
 
-def _formulas(term: Node, texts: Callable[[], tuple[Any, Any]]) -> tuple[Text, Text]:
+def _formulas(term: Node, texts: Callable[[], tuple[object, object]]) -> tuple[Text, Text]:
     """Return the source texts of a term and its slopes, computed by its NumPy formulas on `Text`.
 
     A formula that branches on numbers raises `CompositionError`.

@@ -287,7 +287,7 @@ def _in_cones(c: cp.Constraint) -> list[cp.Constraint]:
     return [cp.abs(z) <= cp.geo_mean(cp.hstack([x, y]), [a, 1.0 - a]) for x, y, z, a in pairs]
 
 
-def _plain(e: Any) -> Any:
+def _plain(e: Any) -> cp.Expression:
     if not e.args:
         return e
     args = [_plain(a) for a in e.args]

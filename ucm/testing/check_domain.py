@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class _Case(Checker):
             if np.isfinite(top):
                 yield g, top, q
 
-    def reaches(self, law: str, x: Any, constraints: list, count: int = 2) -> None:
+    def reaches(self, law: str, x: cp.Variable, constraints: list, count: int = 2) -> None:
         """Check that the maximum of `<g, q>` in CVXPY is the support, in random directions g.
 
         q are the first entries of x.
@@ -124,7 +123,11 @@ def check_domain(
 
 
 def _cases(
-    domain: Any, dims: tuple[int, ...], tol: float, rng: np.random.Generator, over_samples: bool
+    domain: Domain | BoundDomain,
+    dims: tuple[int, ...],
+    tol: float,
+    rng: np.random.Generator,
+    over_samples: bool,
 ) -> Iterator[_Case]:
     """Yield the nonempty cases of a domain: unbound, and bound to samples where binding changes it.
 
@@ -140,7 +143,7 @@ def _cases(
             for weights in (None, c):
                 samples = SampleWeights(dim, weights, classes)
                 try:
-                    bound = domain.bind(samples)
+                    bound = domain.bind(samples)  # type: ignore[attr-defined]
                 except CompositionError:  # weights have no meaning
                     continue
                 if bound is not domain and bound.infeasibility_reason(dim) is None:

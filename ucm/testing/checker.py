@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,7 +122,7 @@ def check_size(judge: Checker, size: Size | None) -> None:
 
 
 def check_program(
-    judge: Checker, cvxpy: Callable[..., Any], value: Callable[[Vec], float], points: Iterable[Vec]
+    judge: Checker, cvxpy: Callable[..., cp.Expression], value: Callable[[Vec], float], points: Iterable[Vec]
 ) -> None:
     """Check that the CVXPY form of a term has the values of the term, is convex and is DPP."""
     for v in (points := list(points)):
