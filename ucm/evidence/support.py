@@ -131,10 +131,12 @@ def support(
     ----------
     U : uncertainty set or RobustMargin
         The declared set.
-    X, y, class_weight, sample_weight, subgroup, pos_label
-        As in `ucm.compile`.
+    X, y : as in `ucm.compile`
+        Samples and labels.
     d : (n,) array
         A direction of the space of U.
+    class_weight, sample_weight, subgroup, pos_label : optional
+        As in `ucm.compile`.
     **unknown
         Refused, with the nearest option.
 
@@ -203,10 +205,12 @@ def worst_case(
     ----------
     U : uncertainty set or RobustMargin
         Its sizes are numbers: change a `Param` with `with_params` and build the expression again.
-    X, y, class_weight, sample_weight, subgroup, pos_label
-        As in `ucm.compile`.
+    X, y : as in `ucm.compile`
+        Samples and labels.
     w : CVXPY expression or array, (n,)
         Affine in the variables.
+    class_weight, sample_weight, subgroup, pos_label : optional
+        As in `ucm.compile`.
 
     Returns
     -------
