@@ -212,9 +212,6 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         classes = labels_of(source.labels(), clf.pos_label)[0]
         scores, data = scores_of_rows(clf, model, source, classes, name, values, self.cv, self.scoring, began)
         self._refit(clf, [name], values, scores, simple_first(model, data, name, values), (source,))
-        self.n_features_in_ = source.n
-        if source.features is not None:
-            self.feature_names_in_ = np.array(source.features, dtype=object)
         return self
 
     def _refit(
@@ -254,7 +251,8 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         model = clf.declared_model.with_params(**dict.fromkeys(names, float(values[self.best_index_])))
         self.best_estimator_ = clf.set_params(model=model).fit(*fit_arguments)
-        self.classes_ = self.best_estimator_.classes_
+        of_data = ("classes_", "n_features_in_", "feature_names_in_")
+        vars(self).update({name: x for name, x in vars(self.best_estimator_).items() if name in of_data})
 
     def _problems(self, clf: Classifier, samples: Samples) -> list[Data]:
         """Return the bound two-class problems: all if `param_range` is a number of values, else the first.

@@ -151,7 +151,7 @@ def one_vs_one_scores(scores: NDArray[np.float64], classes: int) -> NDArray[np.f
     return won @ positive + ~won @ negative + sums / (3.0 * (np.abs(sums) + 1.0))
 
 
-def answers(S: Any, classes: np.ndarray, scheme: str) -> np.ndarray:
+def answers(S: NDArray[np.float64], classes: np.ndarray, scheme: str) -> np.ndarray:
     """Return the predicted labels, (test, values), for (test, problems, values) decision values."""
     if classes.size == 2:
         return classes[(S[:, 0] > 0.0).astype(np.intp)]

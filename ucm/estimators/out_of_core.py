@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from ucm.compiler.compile import bound_rows, compile, plan_of
 from ucm.compiler.plan import Plan
 from ucm.data.array_rows import library
+from ucm.data.bound_data import Data
 from ucm.data.columns import Features, RowColumns, places_of
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
 from ucm.data.first_pass import FEATURES, refuse_gathering
@@ -28,7 +29,7 @@ from ucm.data.readers import has_columns, open_rows
 from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double, with_features
 from ucm.data.validation import refuse_empty
-from ucm.data.weights import class_factors, untagged
+from ucm.data.weights import ClassWeight, class_factors, untagged
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError, brief
 from ucm.estimators.multiclass import about_pair, answers, pair_factors, pairs_of
 from ucm.estimators.validation import kernel_options, labels_of, solve_options
@@ -63,7 +64,7 @@ def fit_rows(
     _, options = kernel_options(classifier, source, None)
     shared = SharedPasses(source)
 
-    def fitted(part: Labelled, weight: Any) -> tuple[Plan, Solution]:
+    def fitted(part: Labelled, weight: ClassWeight) -> tuple[Plan, Solution]:
         with about_pair("" if classes.size == 2 else part.message_prefix()):
             plan = compile(model, part, solver=classifier.solver, class_weight=weight, **options)
             if classifier.bias_rule not in plan.lowering.bias_rules:
@@ -87,7 +88,9 @@ def refuse_in_memory(classifier: Any, source: RowSource, who: str) -> None:
         refuse_gathering(source, f"{who} with read_as")
 
 
-def problems_of(source: RowSource, classes: np.ndarray, classifier: Any) -> Iterator[tuple[Labelled, Any]]:
+def problems_of(
+    source: RowSource, classes: np.ndarray, classifier: Any
+) -> Iterator[tuple[Labelled, ClassWeight]]:
     """Yield each two-class problem with its `class_weight`, in the order of `pairs_of`."""
     weight = classifier.class_weight
     if classes.size == 2 and (weight is None or isinstance(weight, str)):
@@ -102,13 +105,13 @@ def problems_of(source: RowSource, classes: np.ndarray, classifier: Any) -> Iter
         yield Labelled(source, classes[i], other, m), pair_factors(i, j, factors, counts)
 
 
-def _class_sums(X: Any, y: Any, classes: np.ndarray) -> NDArray[np.float64]:
+def _class_sums(X: Matrix, y: np.ndarray, classes: np.ndarray) -> NDArray[np.float64]:
     """Return the number of rows and the total sample weight of each class in a block, (2, classes)."""
     c, y = weights_and_labels(y)
     return np.array([[np.sum(y == label), c[y == label].sum()] for label in classes]).T
 
 
-def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
+def _scores(X: Matrix, y: np.ndarray, W: NDArray[np.float64]) -> tuple[np.ndarray, np.ndarray, bool]:
     X = as_double(X)
     entries = X.data if hasattr(X, "indptr") else X
     return np.asarray(X @ W.T), untagged(y)[0], bool(np.isfinite(entries).all())
@@ -138,7 +141,7 @@ def scored(
     return np.concatenate(scores), np.concatenate(labels)
 
 
-def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
+def hits_rows(classifier: Fitted, X: object, y: object, sample_weight: object) -> float:
     """Return the weighted accuracy of a fitted classifier over out-of-core rows, in one pass."""
     names = list(getattr(classifier, "feature_names_in_", ()))
     columns = names if names and has_columns(X) else None
@@ -245,14 +248,14 @@ def weights_and_labels(y: np.ndarray) -> tuple[Vec, np.ndarray]:
 
 
 # --- cross-validation ----------------------------------------------------------------------------
-def named_values(model: RobustMargin | Objective, param: Any, values: Any) -> tuple[str, Vec]:
+def named_values(model: RobustMargin | Objective, param: str | None, values: object) -> tuple[str, object]:
     """Return the name of the searched parameter and its values; refuse a number in place of the values.
 
     Values from their number need the admissible interval, which needs all samples in memory.
     """
     names = list(model.params())
     name = param if param is not None else names[0] if len(names) == 1 else None
-    if name not in names:
+    if name is None or name not in names:
         raise ParameterError(
             f"ClassifierCV: for out-of-core data param_name is one of the model's parameters, "
             f"{', '.join(names) or 'none'}; got {brief(param)}; write its name"
@@ -273,9 +276,9 @@ def scores_of_rows(
     name: str,
     values: Vec,
     cv: Any,
-    scoring: Any,
+    scoring: object,
     began: float,
-) -> tuple[NDArray[np.float64], Any]:
+) -> tuple[NDArray[np.float64], Data]:
     """Return the (values, folds) weighted accuracies over out-of-core rows, and the last bound problem.
 
     An accuracy is nan without a classifier. The folds, problems and values share their passes over the rows.
@@ -316,7 +319,7 @@ def scores_of_rows(
     return np.column_stack(accuracies), bound[-1]
 
 
-def check_folds(who: str, cv: Any, scoring: Any) -> None:
+def check_folds(who: str, cv: object, scoring: object) -> None:
     """Raise `ParameterError` unless `cv` is a number of folds, and `scoring` is None or the accuracy."""
     accuracy = optional(one_of("accuracy"))
     for option, value, spec in (("scoring", scoring, accuracy), ("cv", cv, integer_from(2))):
@@ -326,14 +329,14 @@ def check_folds(who: str, cv: Any, scoring: Any) -> None:
 
 def _problems(
     classifier: Any, train: RowSource, classes: np.ndarray
-) -> tuple[Any, dict, list[tuple[Labelled, Any]]]:
+) -> tuple[object, dict, list[tuple[Labelled, ClassWeight]]]:
     """Return the kernel, its options, and the two-class problems for the training rows of a fold."""
     _, options = kernel_options(classifier, train, None)
     kernel = options.pop("kernel")
     return kernel, options, list(problems_of(train, classes, classifier))
 
 
-def _solved(classifier: Any, model: RobustMargin | Objective, data: Any, began: float) -> tuple[Vec, float]:
+def _solved(classifier: Any, model: RobustMargin | Objective, data: Data, began: float) -> tuple[Vec, float]:
     """Return w and b of a two-class problem; w = 0 and b = NaN without a classifier."""
     nothing = np.zeros(data.n), np.nan
     try:
@@ -348,7 +351,7 @@ def _solved(classifier: Any, model: RobustMargin | Objective, data: Any, began: 
 
 
 def _accuracies(
-    test: RowSource, W: NDArray[np.float64], b: NDArray[np.float64], classes: Any, scheme: str
+    test: RowSource, W: NDArray[np.float64], b: NDArray[np.float64], classes: np.ndarray, scheme: str
 ) -> Vec:
     """Return the weighted accuracy of each parameter value on a fold; NaN without a classifier."""
     right, weights = test.map_reduce(_hits, W, b, classes, scheme, merge=operator.add)
@@ -356,11 +359,11 @@ def _accuracies(
 
 
 def _hits(
-    X: Any,
-    y: Any,
+    X: Matrix,
+    y: np.ndarray,
     W: NDArray[np.float64],
     b: NDArray[np.float64],
-    classes: Any,
+    classes: np.ndarray,
     scheme: str,
 ) -> NDArray[np.float64]:
     """Return the weights of the correct rows and of all rows of a block for each value, (2, values)."""
