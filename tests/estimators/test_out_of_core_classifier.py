@@ -51,6 +51,8 @@ def test_the_classifier_reads_and_predicts_block_by_block(tmp_path: Path) -> Non
     assert balanced[1].solution_.objective == pytest.approx(balanced[0].solution_.objective, rel=2e-6)
     with pytest.raises(ucm.DataError, match="4 features"):
         rows.predict(blocks(X[:, :2], words))
+    with pytest.raises(ucm.DataError, match=r"Classifier\.score: expected 4 features, got 2"):
+        rows.score(blocks(X[:, :2], words))
     X[7, 1] = np.nan
     with pytest.raises(ucm.DataError, match="finite"):
         rows.predict(blocks(X, words))

@@ -147,8 +147,17 @@ def hits_rows(classifier: Fitted, X: object, y: object, sample_weight: object) -
     columns = names if names and has_columns(X) else None
     source = open_rows(X, y, sample_weight=sample_weight, columns=columns)
     source, light = with_features(source, names or None), light_of(classifier, named=False)
+    _refuse_width(classifier, source.n)
     right, total = source.map_reduce(right_rows, light, merge=operator.add)
     return float(right / total)
+
+
+def _refuse_width(classifier: Fitted, n: int) -> None:
+    """Raise `DataError` if rows to score have another number of features than the fit."""
+    if n != classifier.n_features_in_:
+        raise DataError(
+            f"Classifier.score: expected {classifier.n_features_in_} features, got {n}; give those of the fit"
+        )
 
 
 def write_scores(
@@ -211,10 +220,7 @@ def lazy_accuracy(classifier: Fitted, X: Any, y: Any, sample_weight: Any = None)
     light = light_of(classifier, named=False)
     features = Features(tuple(names) if names and hasattr(X, "columns") else None)
     blocks, n, *_ = lazy_blocks(X, RowColumns(y, sample_weight), features)
-    if n != classifier.n_features_in_:
-        raise DataError(
-            f"Classifier.score: expected {classifier.n_features_in_} features, got {n}; give those of the fit"
-        )
+    _refuse_width(classifier, n)
     call = dask.delayed(lambda block: right_rows(block[0], block[1], light), pure=False)
     parts = [da.from_delayed(call(block), shape=(2,), dtype=float) for block in blocks]
     correct, total = da.stack(parts).sum(axis=0)
