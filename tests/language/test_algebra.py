@@ -281,3 +281,13 @@ def test_a_statistic_leaves_a_foreign_operand_its_operator() -> None:
     assert ucm.pos.mean + Foreign() == f"{ucm.pos.mean} + foreign"
     with pytest.raises(TypeError, match="unsupported operand"):
         _ = ucm.pos.mean + {}
+
+
+def test_a_statistic_takes_tables_of_other_libraries() -> None:
+    class Column:
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+            return np.array([1.0, 2.0])
+
+    assert ucm.pos.mean + Column() == ucm.pos.mean + np.array([1.0, 2.0])
+    with pytest.raises(ucm.CompositionError, match="write M @ Point"):
+        _ = sparse.eye_array(2) @ ucm.pos.mean

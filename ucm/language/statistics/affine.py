@@ -153,10 +153,13 @@ class VectorNode(Statistic):
 
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
         match b if a is self else a:
-            case Statistic() | np.ndarray() | list() | tuple() | str() | Real() | None:
+            case Statistic() | list() | tuple() | str() | Real() | None:
                 pass
-            case other if symbol != "@" or not isinstance(other, Node):
-                return NotImplemented  # a set, or samples, which refuse with their own message, or foreign
+            case Node():
+                if symbol != "@":
+                    return NotImplemented  # a set, or samples, which refuse with their own message
+            case other if not (hasattr(other, "__array__") or sparse.issparse(other)):
+                return NotImplemented  # a foreign operand
         if symbol in "+-":
             signs = (1.0, -1.0 if symbol == "-" else 1.0)
             vectors = (as_vector(x, "a statistic") for x in (a, b))
