@@ -34,8 +34,8 @@ from ucm.data.weights import ClassWeight, Factors, members
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.external_certificate import of_weights
-from ucm.evidence.objective import hulls_proven, losses_proven
 from ucm.evidence.reference import Verification, compared, majorant, reference_problem, solved, verify
+from ucm.evidence.rows import certify_hulls, certify_losses
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import HullProof, OutOfCoreForm, RowHulls, RowLosses
 from ucm.forms.solution import Certificate, Solution
@@ -89,6 +89,12 @@ class OutOfCoreLowering(Lowering[Form]):
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
 
+    def answer(self, solver: Solver[Form], monitor: Monitor, start: Answer | None) -> Answer:
+        answer = super().answer(solver, monitor, start)
+        if answer.rows is not None:
+            monitor.count_read()  # the pass of the certificate
+        return answer
+
     def certify(self, answer: Answer, tol: float) -> Proof:
         if answer.rows is None:  # stopped before a pass was over
             nothing = Certificate(np.inf, -np.inf, np.inf, np.inf, np.nan, "none")
@@ -97,7 +103,7 @@ class OutOfCoreLowering(Lowering[Form]):
 
     @abstractmethod
     def proof(self, answer: Answer, tol: float) -> Proof:
-        """Return the proof of an answer by the sums of its last pass."""
+        """Return the proof of an answer, by a pass over all rows."""
 
     def written(self, at: Solution | None) -> tuple[Answer, Matrix, Vec, Vec, float]:
         """Return the answer of a solution, and X, y, weights and gain of the rows in its reference problem.
@@ -232,11 +238,12 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return f"min ||x||_2 over hulls of rows, {hulls}"
 
     def proof(self, answer: Answer, tol: float) -> Proof:
-        certificate, points = hulls_proven(self.form, answer.rows), answer.rows.points
-        if points is None:
+        certificate, sums = certify_hulls(self.form, answer.rows)
+        if answer.rows.points is None:
             return Proof(answer, certificate, certificate.primal, answer.w)
-        norm, size = self.form.norm_and_size(points)
-        x = np.array(self.form.factors) @ points
+        answer = replace(answer, rows=replace(answer.rows, points=sums.points, heights=sums.heights))
+        norm, size = self.form.norm_and_size(sums.points)
+        x = np.array(self.form.factors) @ sums.points
         bounded = Proof(answer, certificate, math.nan, answer.w, None, x, size)
         return proof_of_distance(bounded, norm, tol, self.data.space.resolution, float)
 
@@ -457,7 +464,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         return [self.answer(solver, monitor, start)]
 
     def proof(self, answer: Answer, tol: float) -> Proof:
-        certificate = losses_proven(self.form, answer.rows)
+        certificate = certify_losses(self.form, answer.rows)
         return Proof(answer, certificate, certificate.primal, *answer.plane)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:

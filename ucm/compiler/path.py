@@ -24,8 +24,9 @@ from ucm.data.readers import open_rows
 from ucm.data.validation import table
 from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
+from ucm.evidence.bound import FeatureNormal
 from ucm.evidence.certificate import is_proven
-from ucm.evidence.objective import certify_batch
+from ucm.evidence.objective import certify_objective
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import Monitor, check_time_limit, limit_from
@@ -428,7 +429,12 @@ def _batched_path(
     data, monitor = lowering.data, Monitor(tol)
     with data.overflow_guard(), blas_threads(min(data.m, data.n)):
         Z, slopes, log = steps.path(*bounds, tol, monitor)
-        proofs = certify_batch(model, data, Z, slopes, *(each[: len(Z)] for each in bounds))
+        proofs = [
+            certify_objective(
+                model.with_params(**{name: value}), data, FeatureNormal(data.X, z[:-1]), float(z[-1]), point
+            )
+            for value, z, point in zip(values, Z, slopes, strict=False)
+        ]
     weights = np.maximum(slopes, form.floors)
     weights = weights if data.weighing.nonzero is None else map(data.weighing.scatter, weights)
     seconds = monitor.seconds / max(1, len(proofs))

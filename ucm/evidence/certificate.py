@@ -23,6 +23,7 @@ from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 
 _ROUNDING = 1e-14  # rounding left by cancellation, relative to the largest terms of a sum
+_NOTHING = 1e-15  # of the loss at w = 0: an objective that counts as 0
 _CLEAR = 1e-6  # of the unit: rounding explains no larger contradiction
 _REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
 
@@ -89,11 +90,10 @@ def bracket(
                 raise SolverError(f"{where}, {wrong}")
             dual = -math.inf
         gap = primal - dual
+    relative = gap / unit if math.isfinite(gap) else math.inf
     if math.isnan(gap) or not math.isfinite(unit):  # numbers overflow: an answer that is refused
-        return Certificate(primal, dual, gap, math.nan, violation, kind)
-    finite = math.isfinite(gap)
-    relative = gap / unit if finite else math.inf
-    return Certificate(primal, dual, gap, relative, violation, kind if finite else "none")
+        relative = math.nan
+    return Certificate(primal, dual, gap, relative, violation, "none" if math.isinf(gap) else kind)
 
 
 def interval(
@@ -119,6 +119,23 @@ def interval(
         size=max(scale, size), wrong=f"a point of U nearer than its support allows); {wrong}",
         curved=curved,
     )  # fmt: skip
+
+
+def of_objective(
+    primal: float, dual: float, violation: float, at_zero: float, *, kind: str, wrong: str | None
+) -> Certificate:
+    """Return the certificate of primal and dual bounds of `loss + penalty`, relative to the primal value.
+
+    `at_zero` is the loss at w = 0, b = 0, which has the size of the terms of both bounds; `wrong` is
+    the `fault` where a dual point is above the primal one, None where one may be.
+    """
+    if primal < dual and max(abs(primal), abs(dual)) <= _NOTHING * at_zero:  # the rounding of nothing
+        dual = primal
+    blame = None if wrong is None else f"a dual point above the primal one); {wrong}"
+    size = max(abs(primal), 1e-300)
+    return bracket(
+        primal, dual, violation, size, rounding=_ROUNDING * at_zero, size=size, wrong=blame, kind=kind
+    )
 
 
 def is_proven(certificate: Certificate, tol: float) -> bool:

@@ -31,6 +31,8 @@ from scipy.optimize import root_scalar
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
+from ucm.evidence.bound import BallNormal, SampleDual, lower_bound
+from ucm.evidence.certificate import bracket, fault
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solution import Certificate
@@ -42,6 +44,7 @@ from ucm.language.domains.separable_constraint import soft
 from ucm.language.losses import Hinge
 from ucm.language.objective import ScaledPenalty, split_scalar
 from ucm.language.parameter import Param, Parameters, Scalar, value
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Hull
@@ -196,19 +199,23 @@ class GeneralisedNuSVM:
         scores = np.asarray(data.X @ w).ravel()
         q, b, rho = self.best_thresholds(scores)
         dual = q if weights is None else weights
-        mean = height = outside = 0.0
+        mean, offset, zero, terms = 0.0, self.classes[0].h.loss.offset, np.zeros(data.m), []
+        margins = offset + data.y * (scores + b) - rho
         for one in self.classes:
-            margins = one.h.loss.offset + one.sign * (scores[one.rows] + b) - rho
-            mean += float(one.c @ one.h.loss.each(margins)) / one.h.dim
-            of_class = dual[one.rows]
-            height += one.h.value(of_class)
-            off = abs(2.0 * float(of_class.sum()) - 1.0), -2.0 * float(np.minimum(of_class, 0.0).sum())
-            outside = max(outside, *off)
-        x = np.asarray(data.X.T @ (dual * data.y)).ravel()
-        primal, least = mean - rho, -height - self.lam * data.space.norm(x)
-        gap = primal - least
-        unit = max(abs(primal), abs(least) if np.isfinite(least) else 0.0, 1e-9 * (abs(rho) + abs(mean)))
-        return Bounds(Certificate(primal, least, gap, gap / max(unit, 1e-300), outside), w, b, rho, q)
+            c = np.zeros(data.m)
+            c[one.rows] = one.c / one.h.dim
+            terms.append((one.h.loss, c))
+            mean += one.h.loss.value(margins, None, c)
+        point = SampleDual(terms, data.y, margins, dual, zero, 0.5)
+        bound, outside = lower_bound(point, BallNormal(data.X, self.lam), CombinedPenalty(()), zero)
+        primal, least = mean - rho, bound - offset  # rho - o is the variable
+        terms_size = abs(rho) + abs(mean)
+        unit = max(abs(primal), abs(least) if np.isfinite(least) else 0.0, 1e-9 * terms_size, 1e-300)
+        certificate = bracket(
+            primal, least, outside, unit, rounding=1e-14 * terms_size, size=unit,
+            wrong=f"a dual point above the primal one); {fault('the conjugate of a loss', self.model)}",
+        )  # fmt: skip
+        return Bounds(certificate, w, b, rho, q)
 
     def reference_problem(self, scaled: bool = True) -> cp.Problem:
         """Return the generalised nu-SVM in w (times max |X| if `scaled`), b and rho as a problem of CVXPY.

@@ -17,7 +17,8 @@ from ucm.compiler.objective import ObjectiveLowering
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.data.bound_data import Data, bind
 from ucm.errors import SolverError
-from ucm.evidence.objective import FeatureNormal, tangent_plane
+from ucm.evidence.bound import FeatureNormal
+from ucm.evidence.objective import tangent_plane
 from ucm.evidence.reference import linearised, majorant, solved
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

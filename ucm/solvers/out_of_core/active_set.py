@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -113,6 +113,19 @@ def _held(
     return state, np.abs(y) * caps[(y <= 0.0).astype(np.intp), state]
 
 
+def _held_apart(
+    X: Matrix,
+    y: ArrayLike,
+    state: NDArray[np.int8],
+    caps: NDArray[np.float64],
+    function: Callable,
+    message: tuple,
+) -> tuple[NDArray[np.int8], Any]:
+    """Return the states of a block, and `function(X, y, weights, *message)` with labels 0 of active rows."""
+    state, weights = _held(X, y, state, caps)
+    return state, function(X, np.where(state == _ACTIVE, 0.0, y), weights, *message)
+
+
 class ActiveSet:
     """Rows of the active set, in memory.
 
@@ -177,6 +190,14 @@ class ActiveSetWeights:
         blocks = self.source.map_reduce(_held, size[:, None] * self.caps, states=self.states)
         self.active.put(blocks, np.where(self.active.y > 0.0, *size) * self.p)
         return np.concatenate(blocks)
+
+    def reduce(self, function: Callable, message: tuple, merge: Callable) -> Any:
+        """Return the merged results of `function(X, y, weights, *message)` over held and active rows."""
+        held = self.source.map_reduce(
+            _held_apart, self.caps, function, message, merge=merge, states=self.states
+        )
+        active = self.active
+        return held if active.X is None else merge(held, function(active.X, active.y, self.p, *message))
 
     def written(self, sample: tuple[Matrix, Vec]) -> tuple[Matrix, Vec, Vec, float]:
         """Return X, labels times sample weights, weights and gain for a reference: the active set."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -135,6 +135,13 @@ def _weights(
     return q, side, c
 
 
+def _weighted(X: Matrix, y: ArrayLike, rule: tuple, function: Callable, message: tuple) -> Any:
+    """Return `function(X, y, weights, *message)` of a block, by the rule of its weights."""
+    of_sums, scale, shift = rule
+    q, side, c = _weights(X, y, *of_sums)
+    return function(X, y, scale[side] * q + shift[side] * c, *message)
+
+
 @dataclass(frozen=True)
 class RowWeights:
     """Weights `scale q_i + shift c_i` of all rows by class, computed in one pass on request."""
@@ -149,6 +156,11 @@ class RowWeights:
         blocks = self.source.map_reduce(_weights, *self.message)
         size = np.abs(factors)
         return np.concatenate([size[side] * self._of(q, side, c) for q, side, c in blocks])
+
+    def reduce(self, function: Callable, message: tuple, merge: Callable) -> Any:
+        """Return the merged results of `function(X, y, weights, *message)` over all rows."""
+        rule = self.message, self.scale, self.shift
+        return self.source.map_reduce(_weighted, rule, function, message, merge=merge)
 
     def written(self, sample: tuple[Matrix, Vec]) -> tuple[Matrix, Vec, Vec, float]:
         """Return X, labels times sample weights, weights and the gain for a reference problem: the sample.

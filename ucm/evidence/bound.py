@@ -1,0 +1,371 @@
+"""The lower bound of a convex problem, from its declaration and a dual point.
+
+The problem of every convex declaration, and of every convex step of DCA, is
+
+    min over (w, b)   max over q in D   sum_k sum_i q_ki l_k(o_k - t_i) + R(w) - <v, t> - <u, w>,
+
+`t_i = y_i (w'x_i + b)`, k over its losses. For q in D, s_ki in the domain of l_k* and `y'beta = 0`,
+`beta_i = sum_k q_ki s_ki + v_i`, weak duality bounds its optimum from below (Shalev-Shwartz and Zhang, 2013;
+Rockafellar and Uryasev, 2000):
+
+    sum_k sum_i q_ki (o_k s_ki - l_k*(s_ki))  -  R*(sum_i beta_i y_i x_i + u).
+
+A plain loss has D = {the weights of the samples}. The margin loss `l(u) = u` has s = 1 and l* = 0; with R
+the indicator of `||w||_p <= 1` the bound is minus the dual norm of a point of U. The free level rho of a
+generalised nu-SVM is a further variable, with which the sum of beta over each class is 1/2.
+
+A dual point enters as a segment from a base point, with beta = 0 where the losses allow it. Both signs of
+`y (beta - base)` are scaled down until `y'beta = 0`, and the segment ends where it leaves the domain of R*. A
+point that no scaling moves into the constraints has a violation, and above `INSIDE` it bounds nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.gram import Gram
+from ucm.data.linear_map import Matrix, Vec
+from ucm.errors import SolverError
+from ucm.evidence.feasible_point import INSIDE
+from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
+from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
+
+Terms = Sequence[tuple[ConvexLoss, Vec]]
+"""Losses, each with the weights q of the samples, (m,), 0 for those that it does not count."""
+Bounds = list[tuple[float, float, float]]
+"""Upper bounds of R*, each with the part of the segment to its point and the violation of the point."""
+
+_REST = 1e-13  # of the slopes: a base point that counts as 0
+_SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
+
+
+# --- the bound -------------------------------------------------------------------------------------
+def lower_bound(dual: Dual, normal: Normal, R: CombinedPenalty, u: Vec) -> tuple[float, float]:
+    """Return the best lower bound on the segment of a dual point, and the violation of its constraints.
+
+    The bound of the base point is among them, and along a multiple of the squared l2 norm the best point of
+    the segment. NaN, where squares overflow, proves nothing.
+    """
+    bounds, least = [], -np.inf
+    if dual.rests and not u.any() and not normal.indefinite:
+        least = dual.gain(0.0) - normal.conjugate_at_zero(R)
+        bounds = [(least, dual.outside)]
+    for conjugate, fraction, missed in normal.conjugates(R, dual, u):
+        gain = dual.gain(fraction)
+        bound = gain - conjugate
+        rise = gain - least
+        if R.square is not None and np.isfinite(least) and 0.0 < rise < 2.0 * conjugate:
+            bound = max(bound, least + 0.25 * rise * rise / conjugate)
+        bounds.append((bound, max(missed, dual.outside)))
+    valid = [(-np.inf if np.isnan(bound) else bound, missed) for bound, missed in bounds]
+    return max(valid, key=lambda each: (each[1] <= INSIDE, *each))
+
+
+# --- dual points -----------------------------------------------------------------------------------
+class Dual(ABC):
+    """A segment of dual points, from a base point to the given one, and the bound's terms on it.
+
+    Attributes
+    ----------
+    outside : the violation of D or of `y'beta = 0` that no scaling mends, relative to the terms of the sum
+    rests : True if beta is 0 at the base point
+    """
+
+    outside: float
+    rests: bool
+
+    @abstractmethod
+    def gain(self, fraction: float) -> float:
+        """Return `sum_k sum_i q_ki (o_k s_ki - l_k*(s_ki))` at a part of the segment, or a lower bound."""
+
+    @abstractmethod
+    def images(self, X: Matrix) -> tuple[Vec, Vec | float, float]:
+        """Return `sum_i beta_i y_i x_i` as its change over the segment and its base, and its size."""
+
+
+def balanced(up: float, down: float, excess: float) -> tuple[float, float, float]:
+    """Return the factors in [0, 1] with `f_up up - f_down down + excess = 0`, and the relative violation."""
+    if up + excess >= down:
+        low = max(down - excess, 0.0)
+        missed, factors = max(excess - down, 0.0), (low / up if up > 0.0 else 1.0, 1.0)
+    else:
+        low = max(up + excess, 0.0)
+        missed, factors = max(-excess - up, 0.0), (1.0, low / down)
+    return *factors, missed / max(up + down + abs(excess), 1e-300)
+
+
+class SampleDual(Dual):
+    """Dual points of losses over samples in memory.
+
+    Parameters
+    ----------
+    terms : the losses with the weights q of the samples
+    y : (m,) labels
+    margin : (m,) the margins t at which the dual point is to be tight
+    slopes : (m,) the sums over the losses of `q_ki s_ki`; None for the slopes at the margins
+    tilt : (m,) v
+    mass : the sum of beta over each class, where the problem fixes it
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        y: Vec,
+        margin: Vec,
+        slopes: Vec | None,
+        tilt: Vec,
+        mass: float | None = None,
+    ) -> None:
+        self.terms, self.y = terms, y
+        self.base, base = [], tilt
+        for loss, c in terms:
+            s = np.divide(-base, c, out=np.zeros(y.size), where=c > 0.0)
+            self.base.append(np.clip(s, loss.lowest(), loss.steepest()))
+            base = base + c * self.base[-1]
+        each = zip(split_slopes(terms, margin, slopes), self.base, terms, strict=True)
+        self.change = [np.where(c > 0.0, s - s0, 0.0) for s, s0, (_, c) in each]
+        self.signed_base = y * base
+        self.signed = y * sum((c * d for d, (_, c) in zip(self.change, terms, strict=True)), np.zeros(y.size))
+        self.rests = not np.any(np.abs(base) > _REST * (np.abs(tilt) + sum(c for _, c in terms)))
+        up, down = float(np.maximum(self.signed, 0.0).sum()), -float(np.minimum(self.signed, 0.0).sum())
+        excess = 0.0 if self.rests else float(self.signed_base.sum())
+        f_up, f_down, self.outside = balanced(up, down, excess)
+        self.keep = np.where(self.signed > 0.0, f_up, f_down)
+        if mass is not None:
+            beta = y * (self.signed + self.signed_base)
+            self.keep = np.ones(y.size)
+            self.outside = max(abs(float(beta[y == side].sum()) / mass - 1.0) for side in (1.0, -1.0))
+
+    def gain(self, fraction: float) -> float:
+        keep = fraction * self.keep
+        return float(sum(g.sum() for g in self._gains(keep)))
+
+    def _gains(self, keep: Vec) -> list[Vec]:
+        """Return the terms of the bound by loss and sample, at parts `keep` of the segment."""
+        gains = []
+        for (loss, c), s0, d in zip(self.terms, self.base, self.change, strict=True):
+            s = np.clip(s0 + keep * d, loss.lowest(), loss.steepest())
+            gains.append(c * (loss.offset * s - loss.conjugate(s)))
+        return gains
+
+    def images(self, X: Matrix) -> tuple[Vec, Vec | float, float]:
+        d = self.combination
+        base = 0.0 if self.rests else np.asarray(X.T @ self.signed_base).ravel()
+        return np.asarray(X.T @ d).ravel(), base, float(abs(X).max()) * float(np.abs(d).sum())
+
+    @functools.cached_property
+    def combination(self) -> Vec:
+        """The coefficients `y_i (beta_i - base_i)` of the samples at the end of the segment."""
+        return self.keep * self.signed
+
+    def sums(self, X: Matrix) -> NDArray[np.float64]:
+        """Return the sums of a block of rows that make a `SumDual`, by sign of the change; the base first.
+
+        Each row holds the sum of `y (beta - base)`, of its absolute values, of the gains, and of the images.
+        """
+        signs = np.array([self.signed > 0.0, self.signed < 0.0])
+        at_base, at_end = (sum(self._gains(np.full(self.y.size, part))) for part in (0.0, 1.0))
+        d = np.vstack([self.signed_base, signs * self.signed])
+        gains = np.vstack([at_base, signs * (at_end - at_base)])
+        return np.column_stack([d.sum(axis=1), np.abs(d).sum(axis=1), gains.sum(axis=1), (X.T @ d.T).T])
+
+
+class SumDual(Dual):
+    """Dual points of losses over blocks of rows, from the added `SampleDual.sums` of the blocks.
+
+    As l* is convex, the terms of the bound along the segment are at least those of the chord.
+    """
+
+    def __init__(self, sums: NDArray[np.float64], scale: float) -> None:
+        totals, self.sizes, self.gains, points = sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
+        self.rests = self.sizes[0] <= _REST * self.sizes[1:].sum()
+        excess = 0.0 if self.rests else float(totals[0])
+        f_up, f_down, self.outside = balanced(float(totals[1]), -float(totals[2]), excess)
+        self.keep, self.points, self.scale = np.array([f_up, f_down]), points, scale
+
+    def gain(self, fraction: float) -> float:
+        return float(self.gains[0] + fraction * (self.keep @ self.gains[1:]))
+
+    def images(self, X: Matrix) -> tuple[Vec, Vec | float, float]:
+        base = 0.0 if self.rests else self.points[0]
+        return self.keep @ self.points[1:], base, self.scale * float(self.keep @ self.sizes[1:])
+
+
+def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
+    """Return s_k in the domains of the l_k* with `sum_k q_ki s_ki = slopes`, as far as these allow.
+
+    They are the slopes of the losses at one margin of each sample, which is the best split of a sum; those at
+    `margin` for None.
+    """
+
+    def at(t: Vec) -> list[Vec]:
+        return [loss.gradient(loss.offset - t) for loss, _ in terms]
+
+    def total(each: list[Vec]) -> Vec:
+        return sum((c * s for s, (_, c) in zip(each, terms, strict=True)), np.zeros(margin.size))
+
+    if slopes is None:
+        return at(margin)
+    if not (np.sum([c > 0.0 for _, c in terms], axis=0) > 1).any():  # no sample enters two losses
+        each = [np.divide(slopes, c, out=np.zeros(margin.size), where=c > 0.0) for _, c in terms]
+    else:
+        low, high = _bracket(lambda t: total(at(t)) >= slopes, margin)
+        first, last = at(low), at(high)
+        top, fall = total(first), total(first) - total(last)
+        part = np.clip(np.divide(top - slopes, fall, out=np.zeros(margin.size), where=fall > 0.0), 0.0, 1.0)
+        each = [a + part * (b - a) for a, b in zip(first, last, strict=True)]
+    return [np.clip(s, loss.lowest(), loss.steepest()) for s, (loss, _) in zip(each, terms, strict=True)]
+
+
+def _bracket(above: Callable[[Vec], NDArray[np.bool_]], margin: Vec) -> tuple[Vec, Vec]:
+    """Return an interval of margins around the last t at which `above` holds; it falls from True to False.
+
+    The two margins differ at a kink, or where a loss is too steep for double precision.
+    """
+    with np.errstate(over="ignore"):
+        size = np.maximum(np.abs(margin), 1.0)
+        low = high = margin
+        for k in range(20):
+            out_low, out_high = ~above(low), above(high)
+            if not (out_low.any() or out_high.any()):
+                break
+            step = size * 1e-14 * 16.0**k
+            low = np.where(out_low, margin - step, low)
+            high = np.where(out_high, margin + step, high)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if not ((low < middle) & (middle < high)).any():
+                break
+            up = above(middle)
+            low, high = np.where(up, middle, low), np.where(up, high, middle)
+    return low, high
+
+
+# --- the normal: in features, or with a kernel -----------------------------------------------------
+@dataclass(frozen=True)
+class FeatureNormal:
+    """A normal w with coordinates in the features of the samples X, an array or CSR matrix.
+
+    X is None where a dual point has its own images, as over rows.
+    """
+
+    X: Matrix
+    w: Vec
+
+    indefinite: ClassVar[bool] = False
+
+    @functools.cached_property
+    def scores(self) -> Vec:
+        """The scores `<w, x_i>`, (m,)."""
+        return np.asarray(self.X @ self.w).ravel()
+
+    def value(self, penalty: Penalty) -> float:
+        """Return the value of the penalty at w."""
+        return penalty.value(self.w)
+
+    def tangent(self, penalties: Sequence[SubtractedPart]) -> tuple[Vec, float]:
+        """Return a subgradient u of the sum h of subtracted penalties at w, and `h(w) - <u, w>`."""
+        u = sum((h.subgradient(self.w) for h in penalties), start=np.zeros_like(self.w))
+        return u, sum(h.value(self.w) for h in penalties) - float(u @ self.w)
+
+    def conjugate_at_zero(self, R: CombinedPenalty) -> float:
+        """Return `R*(0)`, minus the least value of R."""
+        return R.conjugate(np.zeros_like(self.w))
+
+    def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec) -> Bounds:
+        """Return upper bounds of `R*` at parts of the segment of a dual point, by several methods."""
+        z, base, size = dual.images(self.X)
+        u = u + base
+        bounds = [R.conjugate_bound(z, u, lambda: size, self.w)]
+        for head, remaining_terms in R.prox_splittings():
+            # R* is the least sum of conjugates over all ways to split z: the others take their slopes at w
+            slopes = [slope_near(h, self.w, z) for h in remaining_terms]
+            value, fraction, missed = head.conjugate_bound(z - sum(slopes), u, lambda: size, self.w)
+            value += sum(h.conjugate(fraction * g) for h, g in zip(remaining_terms, slopes, strict=True))
+            bounds.append((value, fraction, missed))
+        return bounds
+
+
+@dataclass(frozen=True)
+class KernelNormal:
+    """A normal `w = sum_i c_i phi(x_i)` of a kernel, for the penalty `lam ||w||_2^2` only."""
+
+    gram: Gram
+    c: Vec
+
+    @property
+    def indefinite(self) -> bool:
+        """True if the kernel is indefinite, so that `||w||^2` may be negative."""
+        return not self.gram.kernel.definite
+
+    @functools.cached_property
+    def scores(self) -> Vec:
+        return self.gram.times(self.c)
+
+    @functools.cached_property
+    def _square(self) -> float:
+        return float(self.c @ self.scores)
+
+    def value(self, penalty: Penalty) -> float:
+        return _multiple(CombinedPenalty(penalty.split()[0])) * self._square
+
+    def tangent(self, penalties: Sequence[SubtractedPart]) -> tuple[Vec, float]:
+        if penalties:
+            raise SolverError(
+                f"certify: {penalties!r} need the coordinates that a kernel hides; solve without a kernel"
+            )
+        return np.zeros(0), 0.0
+
+    def conjugate_at_zero(self, R: CombinedPenalty) -> float:
+        return 0.0
+
+    def conjugates(self, R: CombinedPenalty, dual: SampleDual, u: Vec) -> Bounds:
+        """Return the upper bound `||z||^2 / (4 lam)` of the conjugate of `lam ||w||_2^2`.
+
+        z has the coefficients d in the samples. With `e = d - 2 lam c` and the scores f of w, the square is
+        `4 lam^2 ||w||^2 + 4 lam <e, f> + e'Ke`, and `e'Ke <= (sum |e_i| sqrt K_ii)^2`. If this bound of e'Ke
+        is small, no rows of K are computed.
+        """
+        lam = _multiple(R)
+        e = dual.combination + dual.signed_base - 2.0 * lam * self.c
+        size = float(np.abs(e) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
+        square = 4.0 * lam * (lam * self._square + float(e @ self.scores))
+        last = size * size
+        if last > _SECOND_ORDER * abs(square):
+            last = float(e @ self.gram.times(e))
+        return [((square + last) / (4.0 * lam), 1.0, 0.0)]
+
+
+def _multiple(R: CombinedPenalty) -> float:
+    """Return lam of a penalty `lam ||w||_2^2`; raise SolverError for any other penalty."""
+    if R.square is None:
+        raise SolverError(
+            f"certify: {R.terms!r} is no multiple of L2(), and a kernel hides the coordinates of w; "
+            "solve without a kernel"
+        )
+    return R.square
+
+
+@dataclass(frozen=True)
+class BallNormal:
+    """A normal in the ball `||w||_2 <= lam`, with the conjugate `lam ||z||_2` of its indicator."""
+
+    X: Matrix
+    lam: float
+
+    indefinite: ClassVar[bool] = True  # no bound of the base point
+
+    def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec) -> Bounds:
+        z, base, _ = dual.images(self.X)
+        return [(self.lam * float(np.linalg.norm(z + base)), 1.0, 0.0)]
+
+
+Normal = FeatureNormal | KernelNormal | BallNormal
+"""A normal w, with the penalty values and the conjugate bounds that a certificate needs."""

@@ -1,0 +1,169 @@
+"""Certificates over samples read block by block: one pass of their own, from the w and weights of an answer.
+
+No sum of the solver enters. Of its answer the pass takes the normal, the multipliers, and the weights
+of the rows, which any solver may choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ucm.data.linear_map import Matrix, Vec
+from ucm.data.source import as_double
+from ucm.evidence.bound import FeatureNormal, SampleDual, SumDual, lower_bound
+from ucm.evidence.certificate import fault, interval, of_objective
+from ucm.forms.objective import slopes_of
+from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
+from ucm.forms.solution import Certificate
+from ucm.language.contracts import round_violation
+from ucm.language.terms import ConvexLoss
+
+Table = NDArray[np.float64]
+ByClass = Sequence[tuple[ConvexLoss, Vec]]
+"""Losses, with the factors of class +1 and of class -1."""
+
+_COUNTED = 1e-9  # relative deviation of the sum of the row weights from that of the first pass
+_PASS = fault("the pass over the rows")
+"""The probable cause of bounds that contradict each other."""
+
+
+def _classes(y: ArrayLike) -> tuple[Vec, Vec, NDArray[np.intp]]:
+    """Return the labels, the weights and the class indices of rows from labels times weights."""
+    y = np.asarray(y, dtype=np.float64)
+    return np.where(y > 0.0, 1.0, -1.0), np.abs(y), np.where(y > 0.0, 0, 1)
+
+
+def _over(source: Any, rows: Any, function: Any, *message: object) -> Any:
+    """Return the merged results of `function(X, y, weights, *message)`; the weights are None without rows."""
+    if rows is None:
+        return source.map_reduce(_unweighted, function, message, merge=_added)
+    return rows.reduce(function, message, _added)
+
+
+def _unweighted(X: Matrix, y: ArrayLike, function: Any, message: tuple) -> Any:
+    return function(X, y, None, *message)
+
+
+def _added(a: tuple, b: tuple) -> tuple:
+    """Return the sums of two results, and of their last numbers the larger one."""
+    return *(u + v for u, v in zip(a[:-1], b[:-1], strict=True)), max(a[-1], b[-1])
+
+
+def _all_rows(form: RowHulls | RowLosses, weights: Vec) -> bool:
+    """True if the weights of the rows of a pass add up to those of the first pass."""
+    return bool(np.allclose(weights, form.data.counts, rtol=_COUNTED, atol=0.0))
+
+
+# --- hulls -----------------------------------------------------------------------------------------
+class HullSums(NamedTuple):
+    """Sums of a pass by class, as in `HullProof`.
+
+    Attributes
+    ----------
+    losses, heights, totals : the sums of `scale c_i l(v_i)`, of `scale c_i l*(q_i / (scale c_i))`, of q_i
+    weights : the sums of c_i
+    points : (2, n) the sums of q_i x_i
+    outside : the largest distance of `q_i / (scale c_i)` from the domain of l*
+    """
+
+    losses: Vec
+    heights: Vec
+    totals: Vec
+    weights: Vec
+    points: Table
+    outside: float
+
+
+def _hull_sums(
+    X: Matrix, y: ArrayLike, q: Vec | None, w: Vec, parts: Sequence[tuple[ConvexLoss, float, float, Vec]]
+) -> HullSums:
+    """Return the sums of a block of rows; parts are by class the loss, factor, scale and (mu, t)."""
+    X, (_, c, side) = as_double(X), _classes(y)
+    q, scores = np.zeros(c.size) if q is None else q, np.asarray(X @ w).ravel()
+    losses, heights, outside, by_class = np.zeros(2), np.zeros(2), 0.0, np.zeros((2, c.size))
+    for k, (loss, factor, scale, (mu, t)) in enumerate(parts):
+        rows = np.flatnonzero((side == k) & (c > 0.0))
+        of_rows, v = scale * c[rows], (-factor * scores[rows] - mu) / t
+        losses[k] = of_rows @ loss.each(loss.offset - v)
+        s = q[rows] / of_rows
+        inside = np.clip(s, max(loss.lowest(), 0.0), loss.steepest())
+        outside = max(outside, float(np.abs(s - inside).max(initial=0.0)))
+        heights[k], by_class[k, rows] = of_rows @ loss.conjugate(inside), q[rows]
+    weights = np.bincount(side, c, 2)
+    return HullSums(losses, heights, by_class.sum(axis=1), weights, (X.T @ by_class.T).T, outside)
+
+
+def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSums]:
+    """Return the certificate of the distance of two hulls of row blocks, and the sums behind it.
+
+    The lower bound is minus the norm of the point of the weights. The upper bound, for any mu_c and t_k > 0, is
+    (Ito, Takeda and Toh 2015, section 5.2),
+
+        ( sum_c total_c mu_c + sum_k t_k (radius_k + sum_c scale_c sum_i c_i l_k(v_i)) ) / ||w||_2,
+
+    `v_i = (-f_c w'x_i - mu_c) / t_k`.
+    """
+    of, t, w = list(form.of), proof.t, proof.w
+    losses = [form.balls[k][0] for k in of]
+    parts = [*zip(losses, form.factors, form.scales, zip(proof.mu, t[of], strict=True), strict=True)]
+    sums = HullSums(*_over(form.data.source, proof.rows, _hull_sums, w, parts))
+    norm, totals = float(np.linalg.norm(w)), np.array(form.weight_sums)
+    radii = np.array([radius for _, radius in form.balls])
+    height = totals @ proof.mu + t @ radii + t[of] @ sums.losses
+    primal = float(height) / norm if norm > 0.0 and (t > 0.0).all() else np.inf
+    excess = np.bincount(of, sums.heights, radii.size) - radii
+    beyond = excess / np.maximum(np.abs(radii), 1.0)
+    violation = max(sums.outside, float(np.abs(sums.totals / totals - 1.0).max()), float(beyond.max()))
+    if proof.points is None or not _all_rows(form, sums.weights):
+        violation = np.nan
+    x = np.array(form.factors) @ sums.points
+    size = float(np.linalg.norm(x))
+    return interval(primal, size, round_violation(violation), form.data.scale, wrong=_PASS), sums
+
+
+# --- losses ----------------------------------------------------------------------------------------
+def _loss_sums(
+    X: Matrix, y: ArrayLike, change: Vec | None, w: Vec, b: float, added: ByClass, subtracted: ByClass
+) -> tuple[Vec, Table, float]:
+    """Return the sums of a block of rows: numbers, `SampleDual.sums`, and 0.
+
+    The numbers are the total loss, the added losses at margins of 0, the height of the tangent plane of the
+    subtracted losses, and by class the weights of the rows. `change` are the weights of the rows, the slopes
+    of the added losses minus those of the subtracted ones.
+    """
+    X, (label, c, side) = as_double(X), _classes(y)
+    margin = label * (np.asarray(X @ w).ravel() + b)
+    plus, minus = ([(loss, factor[side] * c) for loss, factor in part] for part in (added, subtracted))
+    tilt = -slopes_of(minus, margin)
+    slopes = None if change is None else change - tilt
+    values = [sum(loss.value(margin, None, c) for loss, c in part) for part in (plus, minus)]
+    at_zero = sum(float(c.sum()) * float(loss.each(np.zeros(1))[0]) for loss, c in plus)
+    numbers = [values[0] - values[1], at_zero, values[1] - float(tilt @ margin)]
+    dual = SampleDual(plus, label, margin, slopes, tilt)
+    return np.array([*numbers, *np.bincount(side, c, 2)]), dual.sums(X), 0.0
+
+
+def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
+    """Return the certificate of an objective over row blocks, from (w, b) and the weights of the rows.
+
+    Smooth losses take their slopes at (w, b) as dual point.
+    """
+    w, split = proof.w, form.split
+    added, subtracted = (
+        [(loss, np.ones(2) if C is None else C) for loss, C in each] for each in (split.G.parts, split.parts)
+    )
+    kinked = any(loss.slope() is not None for loss, _ in added)
+    rows = proof.rows if kinked else None
+    numbers, sums, _ = _over(form.data.source, rows, _loss_sums, w, proof.b, added, subtracted)
+    (value, at_zero, height), counts = numbers[:3].tolist(), numbers[3:]
+    normal = FeatureNormal(None, w)
+    u, constant = normal.tangent(split.penalties)
+    primal = value + split.G.penalty.value(w) - sum(h.value(w) for h in split.penalties)
+    bound, violation = lower_bound(SumDual(sums, form.data.scale), normal, split.G.penalty, u)
+    violation = violation if _all_rows(form, counts) else np.nan
+    kind = "global" if form.convex else "local"
+    return of_objective(primal, bound - height - constant, violation, at_zero, kind=kind, wrong=_PASS)
