@@ -24,6 +24,16 @@ def blocks(X: Any, y: Any, rows: int = 100, threads: int = 1) -> RowSource:
     return ucm.open_rows(X, y, block=rows, threads=threads)
 
 
+class GivenWeights:
+    """Any weights of rows in memory, in place of those of a solver."""
+
+    def __init__(self, X: Any, y: Any, weights: Any) -> None:
+        self.rows = X, y, weights
+
+    def reduce(self, function: Callable, message: tuple, merge: Callable) -> Any:
+        return function(*self.rows, *message)
+
+
 MODELS = {
     "nu": ucm.models.nu_svm(0.4),
     "caps": ucm.ReducedHull(pos, eta=0.01) - ucm.ReducedHull(neg, eta=0.004),

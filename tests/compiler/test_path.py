@@ -10,9 +10,7 @@ from bundled import load
 from scipy import sparse
 
 import ucm
-from ucm.data.bound_data import bind
 from ucm.errors import CompositionError, EmptySetError, ParameterError
-from ucm.evidence.objective import FeatureNormal, certify_batch, certify_objective
 
 GRIDS = {
     "nu": (ucm.models.nu_svm(0.3), [0.2, 0.5, 0.3]),
@@ -113,26 +111,6 @@ def test_a_path_of_caps_goes_on_from_the_active_samples() -> None:
     assert {solution.status for solution in path} == {"optimal"}
     spent, cold = (sum(sorted(s.stats.passes for s in group)[:10]) for group in (path, alone))
     assert spent < 10.0 and spent < 0.25 * cold
-
-
-def test_bounds_on_a_path_equal_bounds_of_single_solves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For any slopes, however bad, and in parts of two values."""
-    X, y = load("wine")
-    data, rng, size = bind(X, y), np.random.default_rng(0), 5
-    monkeypatch.setattr("ucm.evidence.objective._CHUNK", 2 * data.m)
-    n, m = X.shape[1], y.size
-    Z = np.column_stack([0.01 * rng.standard_normal((size, n)), rng.standard_normal(size)])
-    bad = rng.standard_normal((size, m)) * np.geomspace(1e-6, 1e3, size)[:, None]
-    for loss in (ucm.Logistic(), ucm.SquaredHinge(), ucm.Exponential()):
-        for lam, ridge in ((1.0, 0.0), (0.5, 2.0), (1e-6, 30.0)):
-            walls, penalty = np.full((size, n), lam), lam * ucm.L1()
-            model = loss + (penalty + ridge * ucm.L2() if ridge else penalty)
-            for k, proof in enumerate(
-                certify_batch(model, data, Z, bad, -walls, walls, np.full(size, ridge))
-            ):
-                alone = certify_objective(model, data, FeatureNormal(X, Z[k, :-1]), Z[k, -1], bad[k])
-                assert proof.primal == pytest.approx(alone.primal, rel=1e-12)
-                assert proof.dual == pytest.approx(alone.dual, rel=1e-9, abs=1e-9)
 
 
 def test_a_start_from_a_near_problem() -> None:

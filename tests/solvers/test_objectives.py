@@ -21,7 +21,8 @@ import ucm
 from ucm import L1, L2, Exponential, Hinge, LInf, Logistic, Lp, Objective, Ramp, models
 from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning
-from ucm.evidence.objective import FeatureNormal, certify_objective, is_unattained
+from ucm.evidence.bound import FeatureNormal
+from ucm.evidence.objective import certify_objective, is_unattained
 from ucm.evidence.reference import majorant
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm

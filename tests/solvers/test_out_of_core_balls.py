@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from row_samples import LOSSES, MODELS, blocks, samples
+from row_samples import LOSSES, MODELS, GivenWeights, blocks, samples
 from scipy import sparse
 from scipy.optimize import brentq
 from typed import known
@@ -15,7 +15,7 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.compile import plan_of
 from ucm.data.first_pass import first_pass
-from ucm.evidence.objective import hulls_proven
+from ucm.evidence.rows import certify_hulls
 from ucm.forms.out_of_core import HullProof
 
 
@@ -294,7 +294,11 @@ def test_balls_proven_from_any_multipliers(matched: bool) -> None:
             scale, shift = form.within(totals, all_heights)
             shifts = shift * form.data.counts
             points = scale[:, None] * at + shifts[:, None] * means
-            found = hulls_proven(form, HullProof(w, mu, t, losses, points))
+            p = np.empty(y.size)
+            for c, on in enumerate((y > 0.0, y < 0.0)):
+                p[on] = scale[c] * weights[c] + shift[c]
+            proof = HullProof(w, mu, t, losses, points, rows=GivenWeights(X, y, p))
+            found, _ = certify_hulls(form, proof)
             assert found.primal >= optimum - 1e-8 and found.dual <= optimum + 1e-8
             assert found.violation == 0.0
             heights, x = np.zeros(len(form.balls)), np.zeros(3)

@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from row_samples import LOSSES, blocks, samples
+from row_samples import LOSSES, GivenWeights, blocks, samples
 from scipy import sparse
 
 import ucm
 from ucm import neg, pos
 from ucm.compiler.compile import plan_of
 from ucm.data.first_pass import first_pass
-from ucm.evidence.objective import losses_proven
+from ucm.evidence.bound import FeatureNormal, SumDual, lower_bound
+from ucm.evidence.rows import certify_losses
 from ucm.extend import PointwiseLoss
 from ucm.forms.out_of_core import LossProof, RowLosses
 from ucm.language.losses import ShiftedHinge
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.solvers import DCA, OutOfCoreActiveSet, ProxALM
 from ucm.solvers.out_of_core.newton import row_sums
 from ucm.solvers.out_of_core.newton_rows import SmoothLosses
@@ -190,16 +192,20 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
     rows = ucm.solve(LOSSES["p = 2"], blocks(X, y, 7))
     assert rows.certificate.dual == pytest.approx(float(dual.value), rel=1e-6)  # type: ignore[arg-type]
     gains, points = np.array([5.0, 1.5]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
-    far_form = RowLosses.of(0.1 * ucm.Hinge(2) + 0.5 * ucm.L2(), first_pass(blocks(X, y)))
-    far_proof = LossProof(np.zeros(3), 0.0, 8.0, np.array([2.0, 1.0]), gains, points)
-    far = losses_proven(far_form, far_proof)
+
+    def bound(gains: Any, points: Any) -> float:
+        """The bound of slopes of sum 2 of one class, and 1 of the other, with the penalty 0.5 L2()."""
+        sums = np.zeros((3, 6))
+        sums[1:] = np.column_stack([[2.0, -1.0], [2.0, 1.0], gains, points * [[1.0], [-1.0]]])
+        penalty = CombinedPenalty((0.5 * ucm.L2(),))
+        return lower_bound(SumDual(sums, 1.0), FeatureNormal(None, np.zeros(3)), penalty, np.zeros(3))[0]
+
     parts = np.linspace(0.0, 1.0, 100_001)
     for gain, best in ((-5.0, 0.0), (5.0, 7.5)):  # at points whose difference is 0
-        at_zero = replace(far_proof, gains=np.array([gain, gain]), points=np.zeros((2, 3)))
-        assert losses_proven(far_form, at_zero).dual == pytest.approx(best)
+        assert bound([gain, gain], np.zeros((2, 3))) == pytest.approx(best)
     d = 0.5 * points[0] - points[1]
     values = parts * (0.5 * gains[0] + gains[1]) - parts**2 * (d @ d) / 2.0
-    assert far.dual == pytest.approx(values.max(), rel=1e-8)
+    assert bound(gains, points) == pytest.approx(values.max(), rel=1e-8)
 
 
 def test_losses_proven_from_any_slopes() -> None:
@@ -214,15 +220,7 @@ def test_losses_proven_from_any_slopes() -> None:
             w, b = size * rng.standard_normal(3), size * rng.standard_normal()
             u = loss.offset - y * (X @ w + b)
             a = loss.gradient(u if size > 1.0 else rng.standard_normal(80))
-            gain = c * (loss.offset * a - loss.conjugate(a))
-            each = [(y == sign) for sign in (1.0, -1.0)]
-            found = losses_proven(
-                form,
-                LossProof(
-                    w, b, float(c @ loss.each(loss.offset - u)), np.array([(c * a)[on].sum() for on in each]),
-                    np.array([gain[on].sum() for on in each]), np.array([(c * a)[on] @ X[on] for on in each]),
-                ),
-            )  # fmt: skip
+            found = certify_losses(form, LossProof(w, b, 0.0, rows=GivenWeights(X, y, c * a)))
             assert found.dual <= optimum * (1.0 + 1e-7) and optimum <= found.primal * (1.0 + 1e-7)
             told.append(found.dual)
     assert sum(dual > 0.0 for dual in told) >= 3
@@ -232,10 +230,9 @@ def test_a_bound_of_losses_that_are_subtracted_is_not_below_that_of_no_slopes() 
     """Hinge and LInf are not negative, so neither is a bound of their sum, however far the slopes are off."""
     X, y = samples(60, 3)
     form: Any = ucm.compile(ucm.Hinge() + 0.5 * ucm.LInf(), blocks(X, y, 30)).lowering.form
-    points = np.array([[1e3, 0.0, 2e3], [0.0, 1e3, 1e3]])
-    proof = LossProof(np.zeros(3), 0.0, 60.0, np.array([-2.0, -1.0]), np.zeros(2), points)
-    assert losses_proven(form, proof).dual == 0.0
-    assert losses_proven(form, replace(proof, slopes=np.array([-1e-3, -1e-3]))).dual == 0.0
+    for slopes in (np.full(60, -2.0), 1e3 * np.random.default_rng(0).standard_normal(60)):
+        proof = LossProof(np.zeros(3), 0.0, 60.0, rows=GivenWeights(1e3 * X, y, slopes))
+        assert 0.0 <= certify_losses(form, proof).dual <= 60.0
 
 
 OTHERS = {

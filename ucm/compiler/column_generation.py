@@ -72,6 +72,7 @@ class ColumnGenerationLowering(DistanceLowering):
     X, y, places : the rows in memory, their labels, and the number of each among all rows
     data, form : these rows as bound data, and the problem over them
     uncounted : passes that no solve has counted
+    seen : directions, and classes of rows, of which the rows in memory hold those that lie furthest out
     """
 
     def __init__(self, model: RobustMargin, moments: Data, requested: str | Solver = "auto") -> None:
@@ -79,7 +80,7 @@ class ColumnGenerationLowering(DistanceLowering):
         self.model, self.moments, self.requested, self.source = model, moments, requested, source
         self.X: Matrix = None
         self.y, self.places = np.zeros(0), np.zeros(0, dtype=np.int64)
-        self.uncounted = 0
+        self.uncounted, self.seen = 0, set[tuple[bytes, float]]()
         self._sample(_SAMPLE)
 
     def _sample(self, size: int) -> None:
@@ -136,18 +137,16 @@ class ColumnGenerationLowering(DistanceLowering):
         for k in range(limit):
             inner_monitor = monitor.child(_COARSE * monitor.tol)
             answer = self.answer(solver, inner_monitor, start)
-            monitor.passes += 1.0 + inner_monitor.passes * self.data.stored / self.source.m / self.source.n
-            monitor.reads += 1
+            monitor.passes += inner_monitor.passes * self.data.stored / self.source.m / self.source.n
             if answer.status == "infeasible" and self.y.size < self.source.m:
                 self._sample(8 * self.y.size)  # few rows miss the rest of the set
                 self._count(monitor)
                 start = monitor.latest = None
                 continue
             size = self.y.size
-            self._add(self.source.map_reduce(outermost, *self._directions(answer), _MOST))
-            stalled = answer.status != "converged" and self.y.size == size
-            answer = self._padded(answer)
             proof = self.certify(answer, monitor.tol)
+            answer, stalled = proof.answer, answer.status != "converged" and self.y.size == size
+            self._count(monitor)
             gap = proof.certificate.relative_gap
             monitor.latest = answer
             stop = monitor.report(k, proof.certificate.dual, gap)
@@ -159,6 +158,22 @@ class ColumnGenerationLowering(DistanceLowering):
                 return answer
             start = answer
         return answer.ended("max_iter", f"{limit} passes did not reach the tolerance")
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        """Return the proof of an answer, after a pass for the rows furthest out along its directions.
+
+        Rows beyond those in memory join them; the pass is left out for directions of an earlier one.
+        """
+        while answer.q:
+            D, sides, tops = self._directions(answer)
+            new = [k for k in range(sides.size) if (D[k].tobytes(), sides[k]) not in self.seen]
+            if not new:
+                break
+            self._add(self.source.map_reduce(outermost, D[new], sides[new], tops[new], _MOST))
+            self.uncounted += 1
+            self.seen |= {(D[k].tobytes(), sides[k]) for k in new}
+            answer = self._padded(answer)
+        return super().certify(answer, tol)
 
     def _padded(self, answer: Answer) -> Answer:
         """Return the answer, its weights padded with zeros for rows added after the solve."""

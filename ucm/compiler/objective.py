@@ -144,19 +144,18 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven."""
-        proof = self._proof(answer)
+        proof = self._proof(answer, tol)
         proven = is_proven(proof.certificate, tol)
         if not self.split.convex or proven or not np.isfinite(proof.objective):
             return proof
         constant = self.split.constant()
-        trivial = self._proof(replace(answer, w=constant.w, b=constant.b))
+        trivial = self._proof(replace(answer, w=constant.w, b=constant.b), tol)
         return trivial if trivial.objective < proof.objective else proof
 
-    def _proof(self, answer: Answer) -> Proof:
+    def _proof(self, answer: Answer, tol: float) -> Proof:
         w, b = answer.plane
-        certificate = certify_objective(
-            self.model, self.data, FeatureNormal(self.data.X, w), b, answer.slopes
-        )
+        normal = FeatureNormal(self.data.X, w)
+        certificate = certify_objective(self.model, self.data, normal, b, answer.slopes, tol)
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def dual_point(self, weights: Vec, normal: Normal, b: float) -> Vec:

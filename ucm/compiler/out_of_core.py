@@ -32,7 +32,7 @@ from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.data.source import RowSource
 from ucm.data.weights import ClassWeight, Factors, members
 from ucm.errors import EmptySetError, ParameterError
-from ucm.evidence.certificate import is_proven
+from ucm.evidence.certificate import is_proven, unproven
 from ucm.evidence.external_certificate import of_weights
 from ucm.evidence.reference import Verification, compared, majorant, reference_problem, solved, verify
 from ucm.evidence.rows import certify_hulls, certify_losses
@@ -97,8 +97,7 @@ class OutOfCoreLowering(Lowering[Form]):
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         if answer.rows is None:  # stopped before a pass was over
-            nothing = Certificate(np.inf, -np.inf, np.inf, np.inf, np.nan, "none")
-            return Proof(answer, nothing, np.nan, answer.w, answer.b)
+            return Proof(answer, unproven(), np.nan, answer.w, answer.b)
         return self.proof(answer, tol)
 
     @abstractmethod

@@ -32,7 +32,7 @@ from ucm.compiler.route import choose, refusal, requested_solvers, table, verdic
 from ucm.data.bound_data import Data, GramSpace, Space
 from ucm.data.linear_map import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError
-from ucm.evidence.certificate import at_zero, certify, is_proven
+from ucm.evidence.certificate import at_zero, certify, is_proven, unproven
 from ucm.evidence.external_certificate import both_sides, broken_rule, of_weights
 from ucm.evidence.feasible_point import INSIDE, member, nearest_member
 from ucm.evidence.parameter_range import advice
@@ -355,9 +355,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
                     "the solver ended with the status 'infeasible', and the centre of U lies in U: expected "
                     "a point of it, got none; take another solver"
                 )
-            nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
             zero = np.zeros(self.form.n)
-            return Proof(answer, nothing, -np.inf, zero, None, zero)
+            return Proof(answer, unproven(), -np.inf, zero, None, zero)
         form, splits, size = self.form, self.form.splits(answer), self.form.size(answer.q)
         prove = functools.partial(
             certify, self.model, self.data, answer.q, splits=splits, tol=tol,

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,12 +34,13 @@ from ucm.data.gram import Gram
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import SolverError
 from ucm.evidence.feasible_point import INSIDE
+from ucm.evidence.penalty_split import split_by_program
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
 
 Terms = Sequence[tuple[ConvexLoss, Vec]]
 """Losses, each with the weights q of the samples, (m,), 0 for those that it does not count."""
-Bounds = list[tuple[float, float, float]]
+Bounds = Iterable[tuple[float, float, float]]
 """Upper bounds of R*, each with the part of the segment to its point and the violation of the point."""
 
 _REST = 1e-13  # of the slopes: a base point that counts as 0
@@ -47,25 +48,31 @@ _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rou
 
 
 # --- the bound -------------------------------------------------------------------------------------
-def lower_bound(dual: Dual, normal: Normal, R: CombinedPenalty, u: Vec) -> tuple[float, float]:
+def lower_bound(
+    dual: Dual, normal: Normal, R: CombinedPenalty, u: Vec, enough: float = np.inf
+) -> tuple[float, float]:
     """Return the best lower bound on the segment of a dual point, and the violation of its constraints.
 
     The bound of the base point is among them, and along a multiple of the squared l2 norm the best point of
-    the segment. NaN, where squares overflow, proves nothing.
+    the segment. NaN, where squares overflow, proves nothing. A sum of penalties without a proximal map is
+    split by a conic program if other splits bound less than `enough`.
     """
-    bounds, least = [], -np.inf
+    best, least = (False, -np.inf, 0.0), -np.inf
     if dual.rests and not u.any() and not normal.indefinite:
         least = dual.gain(0.0) - normal.conjugate_at_zero(R)
-        bounds = [(least, dual.outside)]
+        best = dual.outside <= INSIDE, least, dual.outside
     for conjugate, fraction, missed in normal.conjugates(R, dual, u):
         gain = dual.gain(fraction)
         bound = gain - conjugate
         rise = gain - least
         if R.square is not None and np.isfinite(least) and 0.0 < rise < 2.0 * conjugate:
             bound = max(bound, least + 0.25 * rise * rise / conjugate)
-        bounds.append((bound, max(missed, dual.outside)))
-    valid = [(-np.inf if np.isnan(bound) else bound, missed) for bound, missed in bounds]
-    return max(valid, key=lambda each: (each[1] <= INSIDE, *each))
+        violation = max(missed, dual.outside)
+        if not np.isnan(bound):
+            best = max(best, (violation <= INSIDE, bound, violation))
+        if best[0] and best[1] >= enough:
+            break
+    return best[1:]
 
 
 # --- dual points -----------------------------------------------------------------------------------
@@ -280,17 +287,23 @@ class FeatureNormal:
         return R.conjugate(np.zeros_like(self.w))
 
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec) -> Bounds:
-        """Return upper bounds of `R*` at parts of the segment of a dual point, by several methods."""
+        """Yield upper bounds of `R*` at parts of the segment of a dual point, by several methods.
+
+        R* is the least sum of conjugates over all ways to split z, so that any split bounds it.
+        """
         z, base, size = dual.images(self.X)
         u = u + base
-        bounds = [R.conjugate_bound(z, u, lambda: size, self.w)]
-        for head, remaining_terms in R.prox_splittings():
-            # R* is the least sum of conjugates over all ways to split z: the others take their slopes at w
+        yield R.conjugate_bound(z, u, lambda: size, self.w)
+        for head, remaining_terms in R.prox_splittings():  # the others take their slopes at w
             slopes = [slope_near(h, self.w, z) for h in remaining_terms]
             value, fraction, missed = head.conjugate_bound(z - sum(slopes), u, lambda: size, self.w)
             value += sum(h.conjugate(fraction * g) for h, g in zip(remaining_terms, slopes, strict=True))
-            bounds.append((value, fraction, missed))
-        return bounds
+            yield value, fraction, missed
+        split = None if R.proximal() else split_by_program(R.terms, z + u, self.w)
+        if split is not None:
+            left = z + u - sum(split)
+            value = sum(h.conjugate(g) for h, g in zip(R.terms, split, strict=True))
+            yield value + abs(float(left @ self.w)), 1.0, float(np.abs(left).max()) / (size or 1.0)
 
 
 @dataclass(frozen=True)

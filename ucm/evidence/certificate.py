@@ -138,6 +138,11 @@ def of_objective(
     )
 
 
+def unproven() -> Certificate:
+    """Return the certificate without any bound."""
+    return bracket(math.inf, -math.inf, math.nan, 1.0, rounding=0.0, size=1.0, wrong=None)
+
+
 def is_proven(certificate: Certificate, tol: float) -> bool:
     """True if a certificate proves global optimality to the relative gap `tol` at a point within `INSIDE`."""
     proven = -CROSSED <= certificate.relative_gap <= tol
@@ -146,7 +151,7 @@ def is_proven(certificate: Certificate, tol: float) -> bool:
 
 def at_zero(norm: float, size: float, violation: float) -> Certificate:
     """Return the certificate of w = 0: the norm of a point x near 0 is the gap, relative to the size of U."""
-    return Certificate(0.0, -norm, norm, norm / (size or 1.0), violation, "global")
+    return bracket(0.0, -norm, violation, size or 1.0, rounding=0.0, size=1.0, wrong=None)
 
 
 def certify(
@@ -176,7 +181,7 @@ def certify(
     primal, chosen = np.inf, np.zeros_like(x) if w is None else w
     if w is not None:
         primal = U.support(data, -w, splits)[0]
-    if violation > INSIDE or primal + norm < -CROSSED * norm:
+    if violation > 0.0 or primal + norm < -CROSSED * norm:
         moved = moved_inside(U, data, (q, x, violation))
         if moved is not None:
             q, x, violation = moved

@@ -53,7 +53,7 @@ def loss_slopes(model: Objective, data: Data, margin: Vec) -> Vec:
 
 
 def certify_objective(
-    model: Objective, data: Data, normal: Normal, b: float, slopes: Vec | None
+    model: Objective, data: Data, normal: Normal, b: float, slopes: Vec | None, tol: float = 0.0
 ) -> Certificate:
     """Return the certificate of (w, b) for `loss + penalty`, by Fenchel duality at a dual point.
 
@@ -62,7 +62,7 @@ def certify_objective(
     bounds the distance to the optimum (kind "global"); otherwise it is the residual of criticality, 0
     exactly when the slopes of the plane are a subgradient of G too, equation (12) of Ong and Le Thi
     (2013) (kind "local"). The dual point `slopes` is minus the slopes of the convex losses; None takes
-    those at (w, b).
+    those at (w, b). A relative gap of `tol` is enough.
     """
     G, H = model.dc()
     margin = data.y * (normal.scores + b)
@@ -72,7 +72,8 @@ def certify_objective(
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
     point = SampleDual(losses, data.y, margin, slopes, plane.margin)
     penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
-    bound, violation = lower_bound(point, normal, penalty, plane.normal)
+    enough = primal - tol * abs(primal) + plane.height
+    bound, violation = lower_bound(point, normal, penalty, plane.normal, enough)
     dual, at_zero = bound - plane.height, 0.0
     if primal < dual:  # only then the size of the terms matters
         at_zero = model.loss.value(np.zeros(data.m), data.y, data.weights, data.groups)

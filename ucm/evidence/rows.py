@@ -100,8 +100,8 @@ def _hull_sums(
 def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSums]:
     """Return the certificate of the distance of two hulls of row blocks, and the sums behind it.
 
-    The lower bound is minus the norm of the point of the weights. The upper bound, for any mu_c and t_k > 0, is
-    (Ito, Takeda and Toh 2015, section 5.2),
+    The lower bound is minus the norm of the point of the weights. The upper bound is, for any mu_c and
+    t_k > 0 (Ito, Takeda and Toh 2015, section 5.2),
 
         ( sum_c total_c mu_c + sum_k t_k (radius_k + sum_c scale_c sum_i c_i l_k(v_i)) ) / ||w||_2,
 

@@ -45,8 +45,8 @@ class CombinedPenalty:
     With B the sum of the boxes of the terms (`ProximalPenalty.box`), R is the support function of B plus
     c ||w||_2^2 plus the other terms. If there is one other term h at most, and its proximal map keeps signs,
     the proximal map of R is that of h after that of the box (Yu, 2013, On decomposing the proximal map), and
-    all methods are exact. Otherwise `conjugate` omits terms, which gives an upper bound of `R*` since
-    penalties are not negative.
+    all methods are exact. Otherwise `conjugate` has the other terms at 0, which gives an upper bound
+    of `R*`.
 
     Parameters
     ----------
@@ -175,8 +175,13 @@ class CombinedPenalty:
     def conjugate(self, z: Vec) -> float:
         """Return the conjugate `R*(z)`, without a check that z lies in its domain (see `gauge`).
 
-        If not `proximal()`, it is an upper bound.
+        If not `proximal()`, it is an upper bound: the terms left out have the conjugate at 0.
         """
+        zero = np.zeros_like(z)
+        return self._of_first(z) + sum(R.conjugate(zero) for R in self._unboxed[1:])
+
+    def _of_first(self, z: Vec) -> float:
+        """Return the conjugate at z of the sum of box terms, L2 and h."""
         c, z = self.norms[1], self._shrunk(z)
         if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
             w = self._h.prox(z / (2.0 * c), 0.5 / c)
@@ -239,7 +244,8 @@ class CombinedPenalty:
             step, violation = self.feasible_step(z, u, size)
             point, cost = u + step * z, 0.0
             if w is not None and violation:
-                cost = abs(float((point - self._project_onto_domain_cone(point)) @ w))
+                inside = self._project_onto_domain_cone(point)
+                cost = abs(float((point - inside / max(self.gauge(inside), 1.0)) @ w))
             return self.conjugate(point) + cost, step, violation
         slopes = {R: g for R in self._unboxed if (g := R.gradient(w)) is not None}
         remaining = CombinedPenalty(tuple(R for R in self.terms if R not in slopes))
