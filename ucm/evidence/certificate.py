@@ -181,7 +181,7 @@ def certify(
     primal, chosen = np.inf, np.zeros_like(x) if w is None else w
     if w is not None:
         primal = U.support(data, -w, splits)[0]
-    if violation > 0.0 or primal + norm < -CROSSED * norm:
+    if violation > INSIDE or primal + norm < -CROSSED * norm:
         moved = moved_inside(U, data, (q, x, violation))
         if moved is not None:
             q, x, violation = moved
