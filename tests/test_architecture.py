@@ -206,6 +206,29 @@ def test_a_solver_takes_the_form_of_its_type() -> None:
         assert (get_args(form) or (form,)) == cls.takes, name
 
 
+def calls(name: str) -> list[str]:
+    """The files of the package with a call of a function or method of this name, one entry a call."""
+    found = []
+    for file in FILES:
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, ast.Call):
+                function = node.func
+                called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+                found += [str(file.relative_to(PACKAGE))] if called == name else []
+    return found
+
+
+def test_one_function_makes_certificates() -> None:
+    assert calls("Certificate") == ["evidence/certificate.py"]
+
+
+def test_one_module_computes_the_lower_bound() -> None:
+    """What evidence and compiler prove by conjugates of losses and penalties, `bound` computes."""
+    proofs = {f for f in calls("conjugate") if f.startswith(("evidence/", "compiler/", "estimators/"))}
+    hulls = {"evidence/rows.py", "compiler/out_of_core.py"}  # the heights of weights in balls: membership
+    assert proofs - hulls == {"evidence/bound.py", "evidence/lambda_max.py"}  # the latter: membership of 0
+
+
 # --- the way of a solve ---------------------------------------------------------------------------
 SOLVES = [
     (ucm.models.nu_svm(0.3), 32),

@@ -35,6 +35,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import SolverError
 from ucm.evidence.feasible_point import INSIDE
 from ucm.evidence.penalty_split import split_by_program
+from ucm.language.contracts import round_violation
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
 
@@ -99,12 +100,12 @@ class Dual(ABC):
 
 def balanced(up: float, down: float, excess: float) -> tuple[float, float, float]:
     """Return the factors in [0, 1] with `f_up up - f_down down + excess = 0`, and the relative violation."""
-    if up + excess >= down:
-        low = max(down - excess, 0.0)
-        missed, factors = max(excess - down, 0.0), (low / up if up > 0.0 else 1.0, 1.0)
+    over = up - down + excess
+    if over >= 0.0:
+        factors = max(1.0 - over / up, 0.0) if up > 0.0 else 1.0, 1.0
     else:
-        low = max(up + excess, 0.0)
-        missed, factors = max(-excess - up, 0.0), (1.0, low / down)
+        factors = 1.0, max(1.0 + over / down, 0.0) if down > 0.0 else 1.0
+    missed = max(over - up, -over - down, 0.0)
     return *factors, missed / max(up + down + abs(excess), 1e-300)
 
 
@@ -303,7 +304,8 @@ class FeatureNormal:
         if split is not None:
             left = z + u - sum(split)
             value = sum(h.conjugate(g) for h, g in zip(R.terms, split, strict=True))
-            yield value + abs(float(left @ self.w)), 1.0, float(np.abs(left).max()) / (size or 1.0)
+            missed = round_violation(float(np.abs(left).max()) / (size or 1.0))
+            yield value + abs(float(left @ self.w)), 1.0, missed
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,215 @@
+"""The lower bound of every problem, on answers and terms that its earlier copies let through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from bundled import load
+from sklearn.datasets import load_breast_cancer
+
+import ucm
+from ucm import L1, L2, GroupLasso, Hinge, LInf, Logistic
+from ucm.evidence.bound import SampleDual, SumDual, balanced
+from ucm.extend import ConvexLoss, ProximalPenalty
+
+X, Y = load("wine")
+W0 = np.random.default_rng(0).standard_normal(13)
+
+
+class Shifted(ProximalPenalty):
+    """The penalty `||w||_2^2 - 2 <w0, w>`, whose least value is negative."""
+
+    def value(self, w: Any) -> float:
+        return float(w @ w - 2.0 * W0 @ w)
+
+    def prox(self, v: Any, t: float) -> Any:
+        return (v + 2.0 * t * W0) / (1.0 + 2.0 * t)
+
+    def conjugate(self, z: Any) -> float:
+        return float((z + 2.0 * W0) @ (z + 2.0 * W0)) / 4.0
+
+    def gauge(self, z: Any) -> float:
+        return 0.0
+
+    def cvxpy(self, w: Any, factor: Any, scope: Any) -> Any:
+        return factor * (cp.sum_squares(w) - 2.0 * W0 @ w)
+
+
+class Linear(ConvexLoss):
+    """The loss -t, whose slope is 1 everywhere."""
+
+    def each(self, margin: Any) -> Any:
+        return -margin
+
+    def gradient(self, u: Any) -> Any:
+        return np.ones_like(u)
+
+    def conjugate(self, s: Any) -> Any:
+        return np.where(np.abs(s - 1.0) < 1e-12, 0.0, np.inf)
+
+    def conjugate_prox(self, v: Any, t: Any) -> Any:
+        return np.ones_like(v)
+
+    def smooth(self) -> bool:
+        return True
+
+    def cvxpy(self, margin: Any, factor: Any, scope: Any) -> Any:
+        return -factor * margin
+
+
+class TotalVariation(ProximalPenalty):
+    """The penalty `sum_j |w_(j+1) - w_j|`."""
+
+    keeps_signs = False
+
+    def value(self, w: Any) -> float:
+        return float(np.abs(np.diff(w)).sum())
+
+    def prox(self, v: Any, t: float) -> Any:
+        a = np.zeros(v.size - 1)  # projected gradient on the dual box
+        for _ in range(20_000):
+            after = np.clip(a + 0.25 * np.diff(v - self._adjoint(a)), -t, t)
+            if np.abs(after - a).max(initial=0.0) <= 1e-15 * t:
+                break
+            a = after
+        return v - self._adjoint(a)
+
+    def _adjoint(self, a: Any) -> Any:
+        return -np.diff(a, prepend=0.0, append=0.0)
+
+    def conjugate(self, z: Any) -> float:
+        return 0.0
+
+    def gauge(self, z: Any) -> float:
+        size = float(np.abs(z).max(initial=0.0)) or 1.0
+        return float(np.abs(np.cumsum(z))[:-1].max()) if abs(z.sum()) <= 1e-12 * size else np.inf
+
+    def project_onto_domain_cone(self, z: Any) -> Any:
+        return z - z.mean()
+
+    def cvxpy(self, w: Any, factor: Any, scope: Any) -> Any:
+        return factor * cp.norm1(cp.diff(w))
+
+
+def optimum(model: Any, *data: Any) -> float:
+    return float(ucm.compile(model, *data).reference(scaled=True).solve(solver="CLARABEL"))
+
+
+def test_objectives_below_zero() -> None:
+    """R*(0) is positive where R is negative somewhere, and the base point bounds less."""
+    model = 0.5 * Shifted() + 0.01 * Hinge()
+    plan = ucm.compile(model, X, Y)
+    best = optimum(model, X, Y)
+    for at in (0.5 * W0, 0.0 * W0, W0):
+        proof = plan.certify(w=at, b=0.0)
+        assert proof.dual <= best + 1e-9 and best <= proof.primal + 1e-9
+    assert plan.certify(w=0.5 * W0, b=0.0).gap > 0.1
+    found = plan.solve()
+    assert found.status == "optimal" and found.objective == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["auto", "prox-alm", "clarabel"])
+def test_losses_without_the_slope_zero(solver: str) -> None:
+    model = Hinge() + 0.1 * Linear() + 0.5 * L2()
+    found = ucm.solve(model, X, Y, solver=solver)
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(optimum(model, X, Y), rel=1e-6)
+
+
+def test_losses_without_the_slope_zero_over_rows() -> None:
+    model = Logistic() + 0.1 * Linear() + 0.5 * L2()
+    found = ucm.solve(model, ucm.open_rows(X, Y, block=30))
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(optimum(model, X, Y), rel=1e-6)
+
+
+def test_weights_outside_of_the_domain_bound_nothing() -> None:
+    mixed = np.random.default_rng(0).permutation(Y)
+    plan = ucm.compile(ucm.Hull(ucm.signed, weights=ucm.LossBall(Hinge(2), lam=1e3)), X, mixed)
+    found = plan.solve()
+    for weights in (0.9 * found.weights, 0.0 * found.weights, -found.weights, found.weights[::-1]):
+        proof = plan.certify(w=found.w, weights=weights)
+        assert proof.dual <= found.objective + 1e-9
+        if abs(weights.sum() - 1.0) > 1e-6:
+            assert proof.kind == "none" and proof.dual == -np.inf
+    assert plan.certify(w=found.w, weights=found.weights).kind == "global"
+
+
+def test_a_separable_logistic_loss_with_a_bounded_penalty_is_unattained() -> None:
+    """The tangent of the penalty leaves no room in the domain of R*; a violation costs its product with w."""
+    table, target = load_breast_cancer(return_X_y=True)
+    table = ((table - table.mean(axis=0)) / table.std(axis=0))[:, [29, 23]]
+    rows = [
+        136, 189, 268, 119, 404, 307, 259, 162, 365, 147, 0, 263, 396, 320, 376, 261, 141, 153, 256, 121,
+        538, 168, 546, 318, 468, 255, 436, 427, 271, 159, 349, 337, 368, 117, 503, 419, 309, 220, 547, 423,
+        49, 560, 175, 495, 61, 338, 504, 197, 173, 371,
+    ]  # fmt: skip
+    model = Logistic() + 0.9215754357036877 * ucm.ExpL0(0.7430677600095388)
+    with pytest.warns(ucm.ConvergenceWarning, match="no minimum is attained"):
+        assert ucm.solve(model, table[rows], target[rows]).status == "unattained"
+
+
+SPLIT = {
+    "groups that overlap": Hinge()
+    + GroupLasso([0] * 5 + [1] * 5, weights=[1, 0])
+    + GroupLasso([0] * 3 + [1] * 4 + [0] * 3, weights=[0, 1]),
+    "three norms": Logistic() + L1(weights=[0] + [1] * 9) + LInf() + GroupLasso(np.arange(10) % 3),
+    "total variation": Logistic() + TotalVariation() + L1(),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_sums_of_penalties_without_a_proximal_map(name: str) -> None:
+    table, target = load_breast_cancer(return_X_y=True)
+    table = ((table - table.mean(axis=0)) / table.std(axis=0))[::4, :10]
+    found = ucm.solve(SPLIT[name], table, target[::4])
+    assert found.status == "optimal"
+    best = optimum(SPLIT[name], table, np.where(target[::4] > 0, 1.0, -1.0))
+    assert found.objective == pytest.approx(best, rel=1e-6)
+    assert found.certificate.dual <= best * (1.0 + 1e-7)
+
+
+def test_groups_of_a_folded_concave_penalty_have_a_residual() -> None:
+    table, target = load_breast_cancer(return_X_y=True)
+    table = ((table - table.mean(axis=0)) / table.std(axis=0))[::4, :10]
+    found = ucm.solve(Hinge() + ucm.GroupMCP(np.arange(10) % 3, 1.0, 3.0), table, target[::4])
+    assert found.status in ("stationary", "local") and found.certificate.kind == "local"
+
+
+def test_both_signs_are_scaled_to_the_sum_zero() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        up, down = rng.exponential(size=2) * rng.integers(0, 2, 2)
+        excess = float(rng.standard_normal() * rng.integers(0, 2))
+        f_up, f_down, missed = balanced(float(up), float(down), excess)
+        assert 0.0 <= f_up <= 1.0 and 0.0 <= f_down <= 1.0
+        left = abs(f_up * up - f_down * down + excess)
+        assert left == pytest.approx(missed * max(up + down + abs(excess), 1e-300), abs=1e-12)
+        assert max(f_up, f_down) == 1.0  # no more than needed
+        reachable = -up <= excess <= down
+        assert (missed == 0.0) == reachable or missed < 1e-15
+
+
+@pytest.mark.parametrize("losses", [(Hinge(),), (Logistic(), ucm.SquaredHinge()), (ucm.LeastSquares(),)])
+def test_sums_of_blocks_bound_less_than_the_samples(losses: tuple) -> None:
+    """The chord lies below the concave terms of the bound, and meets them at its ends."""
+    rng = np.random.default_rng(1)
+    m, n = 40, 3
+    X, y = rng.standard_normal((m, n)), np.where(rng.random(m) < 0.4, 1.0, -1.0)
+    terms = [(loss, rng.exponential(size=m)) for loss in losses]
+    margin, zero = rng.standard_normal(m), np.zeros(m)
+    whole = SampleDual(terms, y, margin, None, zero)
+    blocks = [slice(0, 15), slice(15, 40)]
+    parts = [
+        SampleDual([(loss, c[b]) for loss, c in terms], y[b], margin[b], None, zero[b]).sums(X[b])
+        for b in blocks
+    ]
+    rows = SumDual(np.sum(parts, axis=0), 1.0)
+    assert rows.images(None)[0] == pytest.approx(whole.images(X)[0], rel=1e-10)
+    assert abs(float((y * whole.keep * whole.signed * y).sum())) <= 1e-10 * np.abs(whole.signed).sum()
+    for part in (0.0, 0.3, 1.0):
+        assert rows.gain(part) <= whole.gain(part) + 1e-10
+    assert rows.gain(0.0) == pytest.approx(whole.gain(0.0), abs=1e-10)

@@ -1,0 +1,224 @@
+"""No solver and no form makes a status or a bound: whatever they return is held against CVXPY."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from bundled import load
+
+import ucm
+from ucm.compiler import lowering
+from ucm.errors import UCMError
+from ucm.forms.distance import MinNorm
+from ucm.forms.objective import Composite, DifferenceOfConvex
+from ucm.forms.out_of_core import RowHulls, RowLosses
+from ucm.forms.solver import Answer, checked
+from ucm.forms.sphere import UnitNorm
+
+M = ucm.models
+X, Y = load("wine")
+X, Y = X[::3, :4], Y[::3]
+MIXED = np.random.default_rng(3).permutation(Y)  # 0 lies between the classes
+
+CONVEX = {
+    "ssnal": M.nu_svm(0.3),
+    "active-set": M.nu_svm(0.3),
+    "smo": M.nu_svm(0.3),
+    "apg": M.nu_svm(0.3),
+    "alm": M.coherent_mm_mpm(0.3),
+    "level-set": M.l2_nu_svm(0.2),
+    "secular": M.mm_fda(0.3),
+    "mdm": M.nu_svm(0.3),
+    "gsk": M.nu_svm(0.3),
+    "clip-mdm": M.nu_svm(0.3),
+    "clip-gsk": M.nu_svm(0.3),
+    "clarabel": M.kl_svm(0.8),
+    "scs": M.nu_svm(0.3),
+    **({"ecos": M.nu_svm(0.3)} if importlib.util.find_spec("ecos") else {}),
+    "highs": M.one_norm_svm(1.0),
+    "prox-newton": ucm.Logistic() + 2.0 * ucm.L1(),
+    "prox-alm": ucm.Hinge() + 0.5 * ucm.ElasticNet(0.5),
+    "psmo": M.psvm(1.5, 1.0),
+    "subgradient": M.svm(1.0),
+    "dca": M.svm(1.0),
+}
+ROWS = {
+    "out-of-core": [M.nu_svm(0.3), M.svm(1.0), M.one_norm_svm(2.0)],
+    "newton-rows": [M.kl_svm(0.8), ucm.Logistic() + ucm.L2()],
+    "auto": [ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, 0.2) - ucm.Hull(ucm.neg), M.mm_mpm(0.3)],
+}
+SPHERE = {
+    "rapminos": M.enu_svm(0.3),
+    "linearize": M.enu_svm(0.3),
+    "facets": M.enu_svm(0.3),
+    "faces": ucm.RobustMargin(M.enu_svm(0.3).set, norm=np.inf),
+}
+
+
+def _each(change: Callable[[Any], Any], blocks: list) -> list:
+    return [change(v) for v in blocks]
+
+
+def _lies(rng: np.random.Generator) -> dict[str, Callable[[Answer], Answer]]:
+    """Changes of an answer that keep its claim to have converged."""
+
+    def of(change: Callable[[Any], Any]) -> Callable[[Answer], Answer]:
+        def lie(answer: Answer) -> Answer:
+            vectors = {
+                name: change(v) for name in ("w", "slopes") if (v := getattr(answer, name)) is not None
+            }
+            return replace(answer, q=_each(change, answer.q), **vectors, status="converged")
+
+        return lie
+
+    def sums(answer: Answer) -> Answer:
+        """Sums of a pass that claim a better bound, or a smaller loss."""
+        rows = answer.rows
+        if rows is None:
+            return replace(answer, status="converged")
+        names = ("points", "losses", "loss", "gains", "heights")
+        found = {name: getattr(rows, name, None) for name in names}
+        smaller = {name: 0.5 * v for name, v in found.items() if v is not None}
+        return replace(answer, rows=replace(rows, **smaller), status="converged")
+
+    def moved(answer: Answer) -> Answer:
+        rows = answer.rows
+        if rows is None:
+            return replace(answer, status="converged")
+        return replace(answer, rows=replace(rows, w=rows.w + 0.1 * rng.standard_normal(rows.w.size)))
+
+    return {
+        "smaller": of(lambda v: 0.9 * v),
+        "larger": of(lambda v: 1.1 * v),
+        "opposite": of(lambda v: -v),
+        "nothing": of(np.zeros_like),
+        "noise": of(lambda v: v + 1e-3 * np.abs(v).max(initial=1e-9) * rng.standard_normal(v.shape)),
+        "reversed": of(lambda v: v[::-1].copy()),
+        "sums": sums,
+        "moved": moved,
+    }
+
+
+@contextlib.contextmanager
+def lying(monkeypatch: pytest.MonkeyPatch, lie: Callable[[Answer], Answer]) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setattr(lowering, "checked", lambda answer, *rest: checked(lie(checked(answer, *rest)), *rest))
+        yield
+
+
+def solved(model: Any, *data: Any, **options: Any) -> Any:
+    """The solution, or None where an error refuses the answer."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ucm.solve(model, *data, **options)
+        except UCMError:
+            return None
+
+
+def held(found: Any, optimum: float) -> None:
+    """The bounds hold, and "optimal" is said of the optimum only."""
+    if found is None:
+        return
+    size, proof = max(abs(optimum), 1e-3), found.certificate
+    if proof.kind in ("global", "none"):
+        assert proof.dual <= optimum + 1e-7 * size
+        assert proof.primal >= optimum - 1e-7 * size
+    if found.status == "optimal":
+        assert abs(found.objective - optimum) <= 2e-6 * size
+
+
+def reference(model: Any) -> float:
+    problem = ucm.compile(model, X, Y).reference(scaled=True)
+    return float(problem.solve(solver="CLARABEL"))
+
+
+@pytest.mark.parametrize("name", CONVEX)
+def test_answers_in_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, optimum = CONVEX[name], reference(CONVEX[name])
+    limit = 300 if name in ("mdm", "gsk", "clip-mdm", "clip-gsk", "subgradient", "apg") else None
+    held(solved(model, X, Y, solver=name, max_iter=limit), optimum)
+    for lie in _lies(np.random.default_rng(1)).values():
+        with lying(monkeypatch, lie):
+            held(solved(model, X, Y, solver=name, max_iter=limit), optimum)
+
+
+@pytest.mark.parametrize(("name", "model"), [(name, model) for name in ROWS for model in ROWS[name]])
+def test_answers_over_rows(name: str, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimum = reference(model)
+    held(solved(model, ucm.open_rows(X, Y, block=30), solver=name), optimum)
+    limit = 3 if name == "auto" else None  # passes
+    for lie in _lies(np.random.default_rng(1)).values():
+        with lying(monkeypatch, lie):
+            held(solved(model, ucm.open_rows(X, Y, block=30), solver=name, max_iter=limit), optimum)
+
+
+@pytest.mark.parametrize("name", SPHERE)
+def test_answers_beyond_the_boundary(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lower bound is below the worst case of the returned w, and of random ones."""
+    model = SPHERE[name]
+    W = np.random.default_rng(0).standard_normal((300, 3))
+    W /= np.linalg.norm(W, ord=model.norm, axis=1)[:, None]
+    least = min(ucm.support(model.set, X[:, :3], MIXED, -w)[0] for w in W)
+    for lie in _lies(np.random.default_rng(1)).values():
+        with lying(monkeypatch, lie):
+            found = solved(model, X[:, :3], MIXED)
+        if found is not None and found.certificate.kind == "global":
+            assert found.certificate.dual <= least + 1e-9
+            if found.w.any():
+                worst = ucm.support(model.set, X[:, :3], MIXED, -found.w)[0]
+                assert found.certificate.primal >= worst - 1e-9 >= found.certificate.dual - 2e-9
+
+
+def _composite(self: Composite, slopes: Any, margin: Any, w: Any = None) -> tuple[float, float]:
+    if margin is None or w is None:
+        return 1e6, 0.0
+    return self.value(margin, w) * (1.0 - 1e-9), 0.0
+
+
+FORMS: dict[str, tuple[type, str, Any, Any]] = {
+    "composite bound": (Composite, "lower_bound", _composite, ucm.Logistic() + 2.0 * ucm.L1()),
+    "composite value": (Composite, "value", lambda self, t, w: 0.0, M.svm(1.0)),
+    "difference value": (DifferenceOfConvex, "value", lambda self, t, w: 0.0, M.svm(1.0)),
+    "distance bound": (MinNorm, "lower_bound", lambda self, w, mu=(): 1e6, M.nu_svm(0.3)),
+    "distance supports": (
+        MinNorm, "supports", lambda self, g: [(0.0, np.zeros(v.size)) for v in g], M.l2_nu_svm(0.2),
+    ),
+    "rows bound": (
+        RowLosses, "lower_bound", lambda self, proof: (self.value(proof) * (1.0 - 1e-9), 0.0), None,
+    ),
+    "rows value": (RowLosses, "value", lambda self, proof: 1e-9, None),
+    "rows gap": (RowLosses, "gap", lambda self, proof: 0.0, None),
+    "hulls bounds": (RowHulls, "bounds", lambda self, proof: (-1.0, 1.0), None),
+    "hulls gap": (RowHulls, "gap", lambda self, proof: 0.0, None),
+    "hulls support": (RowHulls, "support", lambda self, proof: -1e3, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_numbers_of_forms(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    form, method, lie, model = FORMS[name]
+    rows = [*ROWS["out-of-core"], *ROWS["newton-rows"]]
+    models = [model] if model is not None else rows
+    data = (X, Y) if model is not None else (ucm.open_rows(X, Y, block=30),)
+    optima = [reference(each) for each in models]
+    monkeypatch.setattr(form, method, lie)
+    for each, optimum in zip(models, optima, strict=True):
+        held(solved(each, *data), optimum)
+
+
+def test_the_height_of_the_unit_norm_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = SPHERE["linearize"]
+    monkeypatch.setattr(UnitNorm, "height", lambda self, v: 1e-9)
+    found = solved(model, X[:, :3], MIXED, solver="linearize")
+    if found is not None and found.w.any():
+        worst = ucm.support(model.set, X[:, :3], MIXED, -found.w)[0]
+        assert math.isclose(found.certificate.primal, worst, rel_tol=1e-9)
