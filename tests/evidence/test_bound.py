@@ -200,11 +200,11 @@ def test_sums_of_blocks_bound_less_than_the_samples(losses: tuple) -> None:
     m, n = 40, 3
     X, y = rng.standard_normal((m, n)), np.where(rng.random(m) < 0.4, 1.0, -1.0)
     terms = [(loss, rng.exponential(size=m)) for loss in losses]
-    margin, zero = rng.standard_normal(m), np.zeros(m)
-    whole = SampleDual(terms, y, margin, None, zero)
+    margin = rng.standard_normal(m)
+    whole = SampleDual(terms, y, margin, None, None)
     blocks = [slice(0, 15), slice(15, 40)]
     parts = [
-        SampleDual([(loss, c[b]) for loss, c in terms], y[b], margin[b], None, zero[b]).sums(X[b])
+        SampleDual([(loss, c[b]) for loss, c in terms], y[b], margin[b], None, None).sums(X[b])
         for b in blocks
     ]
     rows = SumDual(np.sum(parts, axis=0), 1.0)

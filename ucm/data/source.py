@@ -36,6 +36,7 @@ from ucm.data.weights import Factors, positive_rows, tagged, untagged
 from ucm.errors import DataError, brief
 
 _BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
+_PART = 8192  # rows
 _FOLDS = integer_from(2)
 _THREADS = 4  # at most by default: more threads wait for the memory
 
@@ -241,6 +242,11 @@ def processors() -> int:
 def block_rows(bytes_of_row: float) -> int:
     """Return the default number of rows in a block, about 8 MB of rows, and at least 1."""
     return max(1, int(_BLOCK / max(bytes_of_row, 1.0)))
+
+
+def row_parts(count: int) -> list[slice]:
+    """Return slices of the rows of a block, whose vectors stay in the cache of a processor."""
+    return [slice(k, k + _PART) for k in range(0, max(count, 1), _PART)]
 
 
 class BlockSource(RowSource):

@@ -37,7 +37,7 @@ from ucm.evidence.feasible_point import INSIDE
 from ucm.evidence.penalty_split import split_by_program
 from ucm.language.contracts import round_violation
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
-from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
+from ucm.language.terms import Bound, ConvexLoss, Penalty, SubtractedPart
 
 Terms = Sequence[tuple[ConvexLoss, Vec]]
 """Losses, each with the weights q of the samples, (m,), 0 for those that it does not count."""
@@ -118,7 +118,7 @@ class SampleDual(Dual):
     y : (m,) labels
     margin : (m,) the margins t at which the dual point is to be tight
     slopes : (m,) the sums over the losses of `q_ki s_ki`; None for the slopes at the margins
-    tilt : (m,) v
+    tilt : (m,) v; None for 0
     mass : the sum of beta over each class, where the problem fixes it
     """
 
@@ -128,34 +128,34 @@ class SampleDual(Dual):
         y: Vec,
         margin: Vec,
         slopes: Vec | None,
-        tilt: Vec,
+        tilt: Vec | None,
         mass: float | None = None,
     ) -> None:
-        self.terms, self.y = terms, y
-        self.base, base = [], tilt
+        self.terms, self.y, base = terms, y, 0.0 if tilt is None else tilt
+        self.base: list[Bound] = []
         for loss, c in terms:
-            s = np.divide(-base, c, out=np.zeros(y.size), where=c > 0.0)
-            self.base.append(np.clip(s, loss.lowest(), loss.steepest()))
-            base = base + c * self.base[-1]
-        each = zip(split_slopes(terms, margin, slopes), self.base, terms, strict=True)
-        self.change = [np.where(c > 0.0, s - s0, 0.0) for s, s0, (_, c) in each]
-        self.signed_base = y * base
-        self.signed = y * sum((c * d for d, (_, c) in zip(self.change, terms, strict=True)), np.zeros(y.size))
-        self.rests = not np.any(np.abs(base) > _REST * (np.abs(tilt) + sum(c for _, c in terms)))
-        up, down = float(np.maximum(self.signed, 0.0).sum()), -float(np.minimum(self.signed, 0.0).sum())
+            ends = loss.lowest(), loss.steepest()
+            s0 = 0.0 if tilt is None else np.divide(-base, c, out=np.zeros(y.size), where=c > 0.0)
+            self.base.append(np.clip(s0, *ends))
+            base = base + c * self.base[-1] if np.any(self.base[-1]) else base
+        self.rests = bool(np.all(np.abs(base) <= _REST * sum((c for _, c in terms), start=np.abs(base))))
+        each = split_slopes(terms, margin, slopes)
+        self.change = [s - s0 for s, s0 in zip(each, self.base, strict=True)]
+        self.signed = y * sum(c * d for d, (_, c) in zip(self.change, terms, strict=True))
+        self.signed_base = 0.0 if self.rests else y * base
+        total, size = float(self.signed.sum()), float(np.abs(self.signed).sum())
         excess = 0.0 if self.rests else float(self.signed_base.sum())
-        f_up, f_down, self.outside = balanced(up, down, excess)
-        self.keep = np.where(self.signed > 0.0, f_up, f_down)
+        up, down, self.outside = balanced(0.5 * (size + total), 0.5 * (size - total), excess)
+        self.keep: Bound = 1.0 if up == down == 1.0 else np.where(self.signed > 0.0, up, down)
         if mass is not None:
             beta = y * (self.signed + self.signed_base)
-            self.keep = np.ones(y.size)
+            self.keep = 1.0
             self.outside = max(abs(float(beta[y == side].sum()) / mass - 1.0) for side in (1.0, -1.0))
 
     def gain(self, fraction: float) -> float:
-        keep = fraction * self.keep
-        return float(sum(g.sum() for g in self._gains(keep)))
+        return float(sum(np.sum(g) for g in self._gains(fraction * self.keep)))
 
-    def _gains(self, keep: Vec) -> list[Vec]:
+    def _gains(self, keep: Bound) -> list[Vec]:
         """Return the terms of the bound by loss and sample, at parts `keep` of the segment."""
         gains = []
         for (loss, c), s0, d in zip(self.terms, self.base, self.change, strict=True):
@@ -178,11 +178,20 @@ class SampleDual(Dual):
 
         Each row holds the sum of `y (beta - base)`, of its absolute values, of the gains, and of the images.
         """
-        signs = np.array([self.signed > 0.0, self.signed < 0.0])
-        at_base, at_end = (sum(self._gains(np.full(self.y.size, part))) for part in (0.0, 1.0))
-        d = np.vstack([self.signed_base, signs * self.signed])
-        gains = np.vstack([at_base, signs * (at_end - at_base)])
-        return np.column_stack([d.sum(axis=1), np.abs(d).sum(axis=1), gains.sum(axis=1), (X.T @ d.T).T])
+        sums, up = np.zeros((3, 3 + X.shape[1])), self.signed > 0.0
+        d = np.array([self.signed * up, self.signed * ~up])
+        at_base, at_end = (sum(self._gains(part)) for part in (0.0, 1.0))
+        rise = at_end - at_base
+        if not self.rests:
+            base = self.signed_base
+            sums[0, 0], sums[0, 1], sums[0, 3:] = base.sum(), np.abs(base).sum(), X.T @ base
+        sums[0, 2], risen = np.sum(at_base), float(rise.sum())
+        sums[1:, 0] = d.sum(axis=1)
+        sums[1:, 1] = np.abs(sums[1:, 0])
+        sums[1, 2] = rise @ up
+        sums[2, 2] = risen - sums[1, 2]
+        sums[1:, 3:] = (X.T @ d.T).T
+        return sums
 
 
 class SumDual(Dual):
@@ -221,7 +230,9 @@ def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
 
     if slopes is None:
         return at(margin)
-    if not (np.sum([c > 0.0 for _, c in terms], axis=0) > 1).any():  # no sample enters two losses
+    if len(terms) == 1:
+        each = [slopes / np.where(terms[0][1] > 0.0, terms[0][1], 1.0)]
+    elif not (np.sum([c > 0.0 for _, c in terms], axis=0) > 1).any():  # no sample enters two losses
         each = [np.divide(slopes, c, out=np.zeros(margin.size), where=c > 0.0) for _, c in terms]
     else:
         low, high = _bracket(lambda t: total(at(t)) >= slopes, margin)

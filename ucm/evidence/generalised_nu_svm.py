@@ -206,7 +206,7 @@ class GeneralisedNuSVM:
             c[one.rows] = one.c / one.h.dim
             terms.append((one.h.loss, c))
             mean += one.h.loss.value(margins, None, c)
-        point = SampleDual(terms, data.y, margins, dual, zero, 0.5)
+        point = SampleDual(terms, data.y, margins, dual, None, 0.5)
         bound, outside = lower_bound(point, BallNormal(data.X, self.lam), CombinedPenalty(()), zero)
         primal, least = mean - rho, bound - offset  # rho - o is the variable
         terms_size = abs(rho) + abs(mean)

@@ -70,7 +70,7 @@ def certify_objective(
     primal += normal.value(model.penalty)
     plane = tangent_plane(H, data, normal, margin)
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
-    point = SampleDual(losses, data.y, margin, slopes, plane.margin)
+    point = SampleDual(losses, data.y, margin, slopes, plane.margin if H.losses else None)
     penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     enough = primal - tol * abs(primal) + plane.height
     bound, violation = lower_bound(point, normal, penalty, plane.normal, enough)

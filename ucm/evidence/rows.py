@@ -6,6 +6,7 @@ of the rows, which any solver may choose.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.source import as_double
+from ucm.data.source import as_double, row_parts
 from ucm.evidence.bound import FeatureNormal, SampleDual, SumDual, lower_bound
 from ucm.evidence.certificate import fault, interval, of_objective
 from ucm.forms.objective import slopes_of
@@ -31,9 +32,8 @@ _PASS = fault("the pass over the rows")
 """The probable cause of bounds that contradict each other."""
 
 
-def _classes(y: ArrayLike) -> tuple[Vec, Vec, NDArray[np.intp]]:
+def _classes(y: Vec) -> tuple[Vec, Vec, NDArray[np.intp]]:
     """Return the labels, the weights and the class indices of rows from labels times weights."""
-    y = np.asarray(y, dtype=np.float64)
     return np.where(y > 0.0, 1.0, -1.0), np.abs(y), np.where(y > 0.0, 0, 1)
 
 
@@ -45,7 +45,9 @@ def _over(source: Any, rows: Any, function: Any, *message: object) -> Any:
 
 
 def _unweighted(X: Matrix, y: ArrayLike, function: Any, message: tuple) -> Any:
-    return function(X, y, None, *message)
+    X, y = as_double(X), np.asarray(y, dtype=np.float64)
+    results = (function(X[p], y[p], None, *message) for p in row_parts(y.size))
+    return functools.reduce(_added, results)
 
 
 def _added(a: tuple, b: tuple) -> tuple:
@@ -79,10 +81,10 @@ class HullSums(NamedTuple):
 
 
 def _hull_sums(
-    X: Matrix, y: ArrayLike, q: Vec | None, w: Vec, parts: Sequence[tuple[ConvexLoss, float, float, Vec]]
+    X: Matrix, y: Vec, q: Vec | None, w: Vec, parts: Sequence[tuple[ConvexLoss, float, float, Vec]]
 ) -> HullSums:
     """Return the sums of a block of rows; parts are by class the loss, factor, scale and (mu, t)."""
-    X, (_, c, side) = as_double(X), _classes(y)
+    _, c, side = _classes(y)
     q, scores = np.zeros(c.size) if q is None else q, np.asarray(X @ w).ravel()
     losses, heights, outside, by_class = np.zeros(2), np.zeros(2), 0.0, np.zeros((2, c.size))
     for k, (loss, factor, scale, (mu, t)) in enumerate(parts):
@@ -127,7 +129,7 @@ def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSu
 
 # --- losses ----------------------------------------------------------------------------------------
 def _loss_sums(
-    X: Matrix, y: ArrayLike, change: Vec | None, w: Vec, b: float, added: ByClass, subtracted: ByClass
+    X: Matrix, y: Vec, change: Vec | None, w: Vec, b: float, added: ByClass, subtracted: ByClass
 ) -> tuple[Vec, Table, float]:
     """Return the sums of a block of rows: numbers, `SampleDual.sums`, and 0.
 
@@ -135,14 +137,15 @@ def _loss_sums(
     subtracted losses, and by class the weights of the rows. `change` are the weights of the rows, the slopes
     of the added losses minus those of the subtracted ones.
     """
-    X, (label, c, side) = as_double(X), _classes(y)
+    label, c, side = _classes(y)
     margin = label * (np.asarray(X @ w).ravel() + b)
     plus, minus = ([(loss, factor[side] * c) for loss, factor in part] for part in (added, subtracted))
-    tilt = -slopes_of(minus, margin)
-    slopes = None if change is None else change - tilt
+    tilt = -slopes_of(minus, margin) if minus else None
+    slopes = change if change is None or tilt is None else change - tilt
     values = [sum(loss.value(margin, None, c) for loss, c in part) for part in (plus, minus)]
     at_zero = sum(float(c.sum()) * float(loss.each(np.zeros(1))[0]) for loss, c in plus)
-    numbers = [values[0] - values[1], at_zero, values[1] - float(tilt @ margin)]
+    height = 0.0 if tilt is None else values[1] - float(tilt @ margin)
+    numbers = [values[0] - values[1], at_zero, height]
     dual = SampleDual(plus, label, margin, slopes, tilt)
     return np.array([*numbers, *np.bincount(side, c, 2)]), dual.sums(X), 0.0
 

@@ -7,6 +7,7 @@ block of a row stores one byte of state for it: its zone between the thresholds,
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.source import RowSource, as_double, gathered
+from ucm.data.source import RowSource, as_double, gathered, row_parts
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Answer, Solver
@@ -70,13 +71,39 @@ def screened(
     factors: tuple[float, float],
     depth: float,
 ) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
-    """Classify the rows of a block by their thresholds; return states, sums and rows that become active.
+    """Classify the rows of a block by their thresholds; return states, sums and rows that become active."""
+    X, y = as_double(X), np.asarray(y, dtype=np.float64)
+    message, parts = (w, theta, reach, factors, depth), row_parts(y.size)
+    found = [_screened(X[p], y[p], None if state is None else state[p], *message) for p in parts]
+    states, each = zip(*found, strict=True)
+    sums, new = zip(*each, strict=True)
+    X_new, y_new = gathered([rows[:2] for rows in new])
+    places = np.concatenate([p.start + rows.places for p, rows in zip(parts, new, strict=True)])
+    joined = NewRows(X_new, y_new, np.concatenate([rows.states for rows in new]), places)
+    return np.concatenate(states), (_added(sums), joined)
+
+
+def _added(sums: Sequence[PassSums]) -> PassSums:
+    short, counts, points, nearest = zip(*sums, strict=True)
+    return PassSums(np.sum(short, axis=0), np.sum(counts, axis=0), np.sum(points, axis=0), min(nearest))
+
+
+def _screened(
+    X: Matrix,
+    y: Vec,
+    state: NDArray[np.int8] | None,
+    w: Vec,
+    theta: Vec,
+    reach: Vec,
+    factors: tuple[float, float],
+    depth: float,
+) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
+    """Return the states, sums and new rows of a part of a block.
 
     Zone 0 lies above the threshold, at `d = f_c w'x - theta_c >= 0`, zone 1 below it, and zone 2 below the
     second threshold, `d < -depth`. A row becomes active within `reach_c` of a threshold, or where it leaves
     its zone.
     """
-    X, y = as_double(X), np.asarray(y, dtype=np.float64)
     positive, c = y > 0.0, np.abs(y)
     side = (~positive).astype(np.intp)
     d = np.asarray(X @ w).ravel() * np.take(factors, side) - np.take(theta, side)
@@ -120,10 +147,16 @@ def _held_apart(
     caps: NDArray[np.float64],
     function: Callable,
     message: tuple,
+    merge: Callable,
 ) -> tuple[NDArray[np.int8], Any]:
     """Return the states of a block, and `function(X, y, weights, *message)` with labels 0 of active rows."""
-    state, weights = _held(X, y, state, caps)
-    return state, function(X, np.where(state == _ACTIVE, 0.0, y), weights, *message)
+    X, y = as_double(X), np.asarray(y, dtype=np.float64)
+
+    def of_part(p: slice) -> Any:
+        labels = np.where(state[p] == _ACTIVE, 0.0, y[p])
+        return function(X[p], labels, _held(X, labels, state[p], caps)[1], *message)
+
+    return state, functools.reduce(merge, map(of_part, row_parts(y.size)))
 
 
 class ActiveSet:
@@ -194,7 +227,7 @@ class ActiveSetWeights:
     def reduce(self, function: Callable, message: tuple, merge: Callable) -> Any:
         """Return the merged results of `function(X, y, weights, *message)` over held and active rows."""
         held = self.source.map_reduce(
-            _held_apart, self.caps, function, message, merge=merge, states=self.states
+            _held_apart, self.caps, function, message, merge, merge=merge, states=self.states
         )
         active = self.active
         return held if active.X is None else merge(held, function(active.X, active.y, self.p, *message))
@@ -303,9 +336,7 @@ class ActiveSetRun(ABC, Generic[Form]):
         blocks = self.form.data.source.map_reduce(screened, *message, states=self.states)
         self.monitor.count_read()
         new = self.active.add([rows for _, rows in blocks], self.caps)
-        short, counts, points, nearest = zip(*(sums for sums, _ in blocks), strict=True)
-        totals = np.sum(short, axis=0), np.sum(counts, axis=0), np.sum(points, axis=0)
-        return new, PassSums(*totals, min(nearest))
+        return new, _added([sums for sums, _ in blocks])
 
     def weighted(
         self, sums: PassSums, slopes: NDArray[np.float64], p: Vec

@@ -10,6 +10,7 @@ gives the start, so that few steps over all rows are left.
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.source import RowSource, as_double
+from ucm.data.source import RowSource, as_double, row_parts
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import curvature
 from ucm.forms.out_of_core import OutOfCoreForm
@@ -135,11 +136,17 @@ def _weights(
     return q, side, c
 
 
-def _weighted(X: Matrix, y: ArrayLike, rule: tuple, function: Callable, message: tuple) -> Any:
+def _weighted(
+    X: Matrix, y: ArrayLike, rule: tuple, function: Callable, message: tuple, merge: Callable
+) -> Any:
     """Return `function(X, y, weights, *message)` of a block, by the rule of its weights."""
-    of_sums, scale, shift = rule
-    q, side, c = _weights(X, y, *of_sums)
-    return function(X, y, scale[side] * q + shift[side] * c, *message)
+    X, y, (of_sums, scale, shift) = as_double(X), np.asarray(y, dtype=np.float64), rule
+
+    def of_part(p: slice) -> Any:
+        q, side, c = _weights(X[p], y[p], *of_sums)
+        return function(X[p], y[p], scale[side] * q + shift[side] * c, *message)
+
+    return functools.reduce(merge, map(of_part, row_parts(y.size)))
 
 
 @dataclass(frozen=True)
@@ -160,7 +167,7 @@ class RowWeights:
     def reduce(self, function: Callable, message: tuple, merge: Callable) -> Any:
         """Return the merged results of `function(X, y, weights, *message)` over all rows."""
         rule = self.message, self.scale, self.shift
-        return self.source.map_reduce(_weighted, rule, function, message, merge=merge)
+        return self.source.map_reduce(_weighted, rule, function, message, merge, merge=merge)
 
     def written(self, sample: tuple[Matrix, Vec]) -> tuple[Matrix, Vec, Vec, float]:
         """Return X, labels times sample weights, weights and the gain for a reference problem: the sample.
