@@ -431,7 +431,12 @@ def _batched_path(
         Z, slopes, log = steps.path(*bounds, tol, monitor)
         proofs = [
             certify_objective(
-                model.with_params(**{name: value}), data, FeatureNormal(data.X, z[:-1]), float(z[-1]), point
+                model.with_params(**{name: value}),
+                data,
+                FeatureNormal(data.X, z[:-1]),
+                float(z[-1]),
+                point,
+                tol,
             )
             for value, z, point in zip(values, Z, slopes, strict=False)
         ]

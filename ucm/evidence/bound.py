@@ -50,29 +50,26 @@ _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rou
 
 # --- the bound -------------------------------------------------------------------------------------
 def lower_bound(
-    dual: Dual, normal: Normal, R: CombinedPenalty, u: Vec, enough: float = np.inf
+    dual: Dual, normal: Normal | BallNormal, R: CombinedPenalty, u: Vec, enough: float = np.inf
 ) -> tuple[float, float]:
     """Return the best lower bound on the segment of a dual point, and the violation of its constraints.
 
-    The bound of the base point is among them, and along a multiple of the squared l2 norm the best point of
-    the segment. NaN, where squares overflow, proves nothing. A sum of penalties without a proximal map is
-    split by a conic program if other splits bound less than `enough`.
+    A bound of `enough` ends the search. Otherwise the bound of the base point is tried too, and along a
+    multiple of the squared l2 norm the best point of the segment; a sum of penalties without a proximal map
+    is split by a conic program. NaN, where squares overflow, proves nothing.
     """
-    best, least = (False, -np.inf, 0.0), -np.inf
-    if dual.rests and not u.any() and not normal.indefinite:
-        least = dual.gain(0.0) - normal.conjugate_at_zero(R)
-        best = dual.outside <= INSIDE, least, dual.outside
+    best, gain, conjugate = (False, -np.inf, 0.0), 0.0, 0.0
     for conjugate, fraction, missed in normal.conjugates(R, dual, u):
-        gain = dual.gain(fraction)
-        bound = gain - conjugate
-        rise = gain - least
-        if R.square is not None and np.isfinite(least) and 0.0 < rise < 2.0 * conjugate:
-            bound = max(bound, least + 0.25 * rise * rise / conjugate)
-        violation = max(missed, dual.outside)
-        if not np.isnan(bound):
-            best = max(best, (violation <= INSIDE, bound, violation))
+        gain, violation = dual.gain(fraction), max(missed, dual.outside)
+        if not np.isnan(gain - conjugate):
+            best = max(best, (violation <= INSIDE, gain - conjugate, violation))
         if best[0] and best[1] >= enough:
-            break
+            return best[1:]
+    if dual.rests and not u.any() and not normal.indefinite:
+        bound = least = dual.gain(0.0) - normal.conjugate_at_zero(R)
+        if R.square is not None and 0.0 < gain - least < 2.0 * conjugate:
+            bound = least + 0.25 * (gain - least) ** 2 / conjugate
+        best = max(best, (dual.outside <= INSIDE, bound, dual.outside))
     return best[1:]
 
 
@@ -94,8 +91,12 @@ class Dual(ABC):
         """Return `sum_k sum_i q_ki (o_k s_ki - l_k*(s_ki))` at a part of the segment, or a lower bound."""
 
     @abstractmethod
-    def images(self, X: Matrix) -> tuple[Vec, Vec | float, float]:
-        """Return `sum_i beta_i y_i x_i` as its change over the segment and its base, and its size."""
+    def images(self, X: Matrix) -> tuple[Vec, Vec | float]:
+        """Return `sum_i beta_i y_i x_i` as its change over the segment and its base."""
+
+    @abstractmethod
+    def size(self, X: Matrix) -> float:
+        """Return the size of the terms of this sum."""
 
 
 def balanced(up: float, down: float, excess: float) -> tuple[float, float, float]:
@@ -134,22 +135,22 @@ class SampleDual(Dual):
         self.terms, self.y, base = terms, y, 0.0 if tilt is None else tilt
         self.base: list[Bound] = []
         for loss, c in terms:
-            ends = loss.lowest(), loss.steepest()
             s0 = 0.0 if tilt is None else np.divide(-base, c, out=np.zeros(y.size), where=c > 0.0)
-            self.base.append(np.clip(s0, *ends))
+            self.base.append(np.clip(s0, *loss.ends))
             base = base + c * self.base[-1] if np.any(self.base[-1]) else base
         self.rests = bool(np.all(np.abs(base) <= _REST * sum((c for _, c in terms), start=np.abs(base))))
         each = split_slopes(terms, margin, slopes)
         self.change = [s - s0 for s, s0 in zip(each, self.base, strict=True)]
-        self.signed = y * sum(c * d for d, (_, c) in zip(self.change, terms, strict=True))
-        self.signed_base = 0.0 if self.rests else y * base
+        weighted = (c * d for d, (_, c) in zip(self.change, terms, strict=True))
+        self.signed = y * functools.reduce(np.add, weighted)
+        self.signed_base = y * (0.0 if self.rests else base)
         total, size = float(self.signed.sum()), float(np.abs(self.signed).sum())
-        excess = 0.0 if self.rests else float(self.signed_base.sum())
+        excess = float(self.signed_base.sum())
         up, down, self.outside = balanced(0.5 * (size + total), 0.5 * (size - total), excess)
         self.keep: Bound = 1.0 if up == down == 1.0 else np.where(self.signed > 0.0, up, down)
         if mass is not None:
             beta = y * (self.signed + self.signed_base)
-            self.keep = 1.0
+            self.keep, self.rests = 1.0, False  # the base point has another sum
             self.outside = max(abs(float(beta[y == side].sum()) / mass - 1.0) for side in (1.0, -1.0))
 
     def gain(self, fraction: float) -> float:
@@ -159,14 +160,17 @@ class SampleDual(Dual):
         """Return the terms of the bound by loss and sample, at parts `keep` of the segment."""
         gains = []
         for (loss, c), s0, d in zip(self.terms, self.base, self.change, strict=True):
-            s = np.clip(s0 + keep * d, loss.lowest(), loss.steepest())
+            s = np.clip(s0 + keep * d, *loss.ends)
             gains.append(c * (loss.offset * s - loss.conjugate(s)))
         return gains
 
-    def images(self, X: Matrix) -> tuple[Vec, Vec | float, float]:
+    def images(self, X: Matrix) -> tuple[Vec, Vec | float]:
         d = self.combination
         base = 0.0 if self.rests else np.asarray(X.T @ self.signed_base).ravel()
-        return np.asarray(X.T @ d).ravel(), base, float(abs(X).max()) * float(np.abs(d).sum())
+        return np.asarray(X.T @ d).ravel(), base
+
+    def size(self, X: Matrix) -> float:
+        return float(abs(X).max()) * float(np.abs(self.combination).sum())
 
     @functools.cached_property
     def combination(self) -> Vec:
@@ -180,7 +184,7 @@ class SampleDual(Dual):
         """
         sums, up = np.zeros((3, 3 + X.shape[1])), self.signed > 0.0
         d = np.array([self.signed * up, self.signed * ~up])
-        at_base, at_end = (sum(self._gains(part)) for part in (0.0, 1.0))
+        at_base, at_end = (functools.reduce(np.add, self._gains(part)) for part in (0.0, 1.0))
         rise = at_end - at_base
         if not self.rests:
             base = self.signed_base
@@ -210,9 +214,12 @@ class SumDual(Dual):
     def gain(self, fraction: float) -> float:
         return float(self.gains[0] + fraction * (self.keep @ self.gains[1:]))
 
-    def images(self, X: Matrix) -> tuple[Vec, Vec | float, float]:
+    def images(self, X: Matrix) -> tuple[Vec, Vec | float]:
         base = 0.0 if self.rests else self.points[0]
-        return self.keep @ self.points[1:], base, self.scale * float(self.keep @ self.sizes[1:])
+        return self.keep @ self.points[1:], base
+
+    def size(self, X: Matrix) -> float:
+        return self.scale * float(self.keep @ self.sizes[1:])
 
 
 def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
@@ -240,7 +247,7 @@ def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
         top, fall = total(first), total(first) - total(last)
         part = np.clip(np.divide(top - slopes, fall, out=np.zeros(margin.size), where=fall > 0.0), 0.0, 1.0)
         each = [a + part * (b - a) for a, b in zip(first, last, strict=True)]
-    return [np.clip(s, loss.lowest(), loss.steepest()) for s, (loss, _) in zip(each, terms, strict=True)]
+    return [np.clip(s, *loss.ends) for s, (loss, _) in zip(each, terms, strict=True)]
 
 
 def _bracket(above: Callable[[Vec], NDArray[np.bool_]], margin: Vec) -> tuple[Vec, Vec]:
@@ -303,19 +310,19 @@ class FeatureNormal:
 
         R* is the least sum of conjugates over all ways to split z, so that any split bounds it.
         """
-        z, base, size = dual.images(self.X)
+        (z, base), size = dual.images(self.X), functools.partial(dual.size, self.X)
         u = u + base
-        yield R.conjugate_bound(z, u, lambda: size, self.w)
+        yield R.conjugate_bound(z, u, size, self.w)
         for head, remaining_terms in R.prox_splittings():  # the others take their slopes at w
             slopes = [slope_near(h, self.w, z) for h in remaining_terms]
-            value, fraction, missed = head.conjugate_bound(z - sum(slopes), u, lambda: size, self.w)
+            value, fraction, missed = head.conjugate_bound(z - sum(slopes), u, size, self.w)
             value += sum(h.conjugate(fraction * g) for h, g in zip(remaining_terms, slopes, strict=True))
             yield value, fraction, missed
         split = None if R.proximal() else split_by_program(R.terms, z + u, self.w)
         if split is not None:
             left = z + u - sum(split)
             value = sum(h.conjugate(g) for h, g in zip(R.terms, split, strict=True))
-            missed = round_violation(float(np.abs(left).max()) / (size or 1.0))
+            missed = round_violation(float(np.abs(left).max()) / (size() or 1.0))
             yield value + abs(float(left @ self.w)), 1.0, missed
 
 
@@ -386,12 +393,15 @@ class BallNormal:
     X: Matrix
     lam: float
 
-    indefinite: ClassVar[bool] = True  # no bound of the base point
+    indefinite: ClassVar[bool] = False
+
+    def conjugate_at_zero(self, R: CombinedPenalty) -> float:
+        return 0.0
 
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec) -> Bounds:
-        z, base, _ = dual.images(self.X)
+        z, base = dual.images(self.X)
         return [(self.lam * float(np.linalg.norm(z + base)), 1.0, 0.0)]
 
 
-Normal = FeatureNormal | KernelNormal | BallNormal
+Normal = FeatureNormal | KernelNormal
 """A normal w, with the penalty values and the conjugate bounds that a certificate needs."""

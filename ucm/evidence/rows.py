@@ -95,7 +95,7 @@ def _hull_sums(
         inside = np.clip(s, max(loss.lowest(), 0.0), loss.steepest())
         outside = max(outside, float(np.abs(s - inside).max(initial=0.0)))
         heights[k], by_class[k, rows] = of_rows @ loss.conjugate(inside), q[rows]
-    weights = np.bincount(side, c, 2)
+    weights = np.bincount(side, c, 2).astype(np.float64)
     return HullSums(losses, heights, by_class.sum(axis=1), weights, (X.T @ by_class.T).T, outside)
 
 

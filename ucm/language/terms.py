@@ -201,6 +201,11 @@ class ConvexLoss(PointwiseLoss):
         """Return s_min, the smallest slope of l."""
         return float(self.gradient(np.array([-np.inf]))[0])
 
+    @functools.cached_property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest slope of l, the ends of the domain of l*."""
+        return self.lowest(), self.steepest()
+
     def to_set(self, radius: object) -> Any:
         """Return the set whose robust margin has the classifier of this loss with the squared l2 norm.
 
