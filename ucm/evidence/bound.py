@@ -91,8 +91,11 @@ class Dual(ABC):
         """Return `sum_k sum_i q_ki (o_k s_ki - l_k*(s_ki))` at a part of the segment, or a lower bound."""
 
     @abstractmethod
-    def images(self, X: Matrix) -> tuple[Vec, Vec | float]:
-        """Return `sum_i beta_i y_i x_i` as its change over the segment and its base."""
+    def images(self, adjoint: Callable[[Vec], Vec]) -> tuple[Vec, Vec | float]:
+        """Return `sum_i beta_i y_i x_i` as its change over the segment and its base.
+
+        `adjoint` maps coefficients of the samples to such a sum.
+        """
 
     @abstractmethod
     def size(self, X: Matrix) -> float:
@@ -164,10 +167,8 @@ class SampleDual(Dual):
             gains.append(c * (loss.offset * s - loss.conjugate(s)))
         return gains
 
-    def images(self, X: Matrix) -> tuple[Vec, Vec | float]:
-        d = self.combination
-        base = 0.0 if self.rests else np.asarray(X.T @ self.signed_base).ravel()
-        return np.asarray(X.T @ d).ravel(), base
+    def images(self, adjoint: Callable[[Vec], Vec]) -> tuple[Vec, Vec | float]:
+        return adjoint(self.combination), 0.0 if self.rests else adjoint(self.signed_base)
 
     def size(self, X: Matrix) -> float:
         return float(abs(X).max()) * float(np.abs(self.combination).sum())
@@ -214,7 +215,7 @@ class SumDual(Dual):
     def gain(self, fraction: float) -> float:
         return float(self.gains[0] + fraction * (self.keep @ self.gains[1:]))
 
-    def images(self, X: Matrix) -> tuple[Vec, Vec | float]:
+    def images(self, adjoint: Callable[[Vec], Vec]) -> tuple[Vec, Vec | float]:
         base = 0.0 if self.rests else self.points[0]
         return self.keep @ self.points[1:], base
 
@@ -292,6 +293,10 @@ class FeatureNormal:
         """The scores `<w, x_i>`, (m,)."""
         return np.asarray(self.X @ self.w).ravel()
 
+    def adjoint(self, d: Vec) -> Vec:
+        """Return `sum_i d_i x_i`."""
+        return np.asarray(self.X.T @ d).ravel()
+
     def value(self, penalty: Penalty) -> float:
         """Return the value of the penalty at w."""
         return penalty.value(self.w)
@@ -310,7 +315,7 @@ class FeatureNormal:
 
         R* is the least sum of conjugates over all ways to split z, so that any split bounds it.
         """
-        (z, base), size = dual.images(self.X), functools.partial(dual.size, self.X)
+        (z, base), size = dual.images(self.adjoint), functools.partial(dual.size, self.X)
         u = u + base
         yield R.conjugate_bound(z, u, size, self.w)
         for head, remaining_terms in R.prox_splittings():  # the others take their slopes at w
@@ -359,7 +364,7 @@ class KernelNormal:
     def conjugate_at_zero(self, R: CombinedPenalty) -> float:
         return 0.0
 
-    def conjugates(self, R: CombinedPenalty, dual: SampleDual, u: Vec) -> Bounds:
+    def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec) -> Bounds:
         """Return the upper bound `||z||^2 / (4 lam)` of the conjugate of `lam ||w||_2^2`.
 
         z has the coefficients d in the samples. With `e = d - 2 lam c` and the scores f of w, the square is
@@ -367,7 +372,8 @@ class KernelNormal:
         is small, no rows of K are computed.
         """
         lam = _multiple(R)
-        e = dual.combination + dual.signed_base - 2.0 * lam * self.c
+        d, base = dual.images(lambda d: d)  # the coefficients themselves
+        e = d + base - 2.0 * lam * self.c
         size = float(np.abs(e) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
         square = 4.0 * lam * (lam * self._square + float(e @ self.scores))
         last = size * size
@@ -399,7 +405,7 @@ class BallNormal:
         return 0.0
 
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec) -> Bounds:
-        z, base = dual.images(self.X)
+        z, base = dual.images(lambda d: np.asarray(self.X.T @ d).ravel())
         return [(self.lam * float(np.linalg.norm(z + base)), 1.0, 0.0)]
 
 
