@@ -130,12 +130,13 @@ def test_weights_outside_of_the_domain_bound_nothing() -> None:
     mixed = np.random.default_rng(0).permutation(Y)
     plan = ucm.compile(ucm.Hull(ucm.signed, weights=ucm.LossBall(Hinge(2), lam=1e3)), X, mixed)
     found = plan.solve()
-    for weights in (0.9 * found.weights, 0.0 * found.weights, -found.weights, found.weights[::-1]):
+    q: Any = found.weights
+    for weights in (0.9 * q, 0.0 * q, -q, q[::-1]):
         proof = plan.certify(w=found.w, weights=weights)
         assert proof.dual <= found.objective + 1e-9
         if abs(weights.sum() - 1.0) > 1e-6:
             assert proof.kind == "none" and proof.dual == -np.inf
-    assert plan.certify(w=found.w, weights=found.weights).kind == "global"
+    assert plan.certify(w=found.w, weights=q).kind == "global"
 
 
 def test_a_separable_logistic_loss_with_a_bounded_penalty_is_unattained() -> None:
