@@ -162,16 +162,11 @@ class RowHulls(OutOfCoreForm):
         return float(np.linalg.norm(f @ points)), float(np.abs(f) @ np.linalg.norm(points, axis=1))
 
     def support(self, proof: HullProof) -> float:
-        """Return an upper bound of `max over the set of -w'x`, valid for any mu_c and t_k > 0.
+        """Return the upper bound of `max over the set of -w'x` of `ucm.evidence.rows`, from the sums.
 
-        The bound is
+        For caps and t = 1 minus the bound is, with theta = -mu,
 
-            sum_c total_c mu_c + sum_k t_k (radius_k + sum_c scale_c sum_i c_i l_k(v_i)),
-
-        `v_i = (-f_c w'x_i - mu_c) / t_k` (Ito, Takeda and Toh 2015, section 5.2). For caps and t = 1 minus
-        the bound is
-
-            sum_c { total_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) },    theta = -mu.
+            sum_c { total_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) }.
 
         The best theta_c is an order statistic; with any other theta_c the bound is valid but weaker.
         """
@@ -328,25 +323,15 @@ class RowLosses(OutOfCoreForm):
     def lower_bound(self, proof: LossProof) -> tuple[float, float]:
         """Return a lower bound of the convex problem with the subtracted terms linearised at w and b.
 
-        The second number is the distance of the dual point from the domain of R*.
+        The second number is the distance of the dual point from the domain of R*. Solvers stop by it; the
+        certificate makes a pass of its own, `ucm.evidence.rows`.
 
-        With slopes `a_i = sum_k a_ki` in the domains of the conjugates, `A_c` their sums over a class and
-        `V_c` the sums of `a_i x_i`, Fenchel's inequality gives for parts `0 <= f_c <= 1` of the slopes with
-        `f_+ A_+ = f_- A_-`, as l* is convex,
+        The slopes of each class are scaled by `0 <= f_c <= 1` to the sum `y'(a - g) = 0`, with g_i those of
+        the subtracted loss `d max(0, e - t_i)`, which the other loss can have too. As l* is convex, the bound
+        of `ucm.evidence.bound` is at least, with Z_c the sums of `C_kc l_k*(0)` and u a subgradient of h at w,
 
-            optimum  >=  sum_c f_c (O_c - B_c + Z_c) - Z_c  -  R*(f_+ V_+ - f_- V_-),
-
-        `O_c = sum_k o_k a_ki`, `B_c = sum C_kc l_k*(a_ki / C_kc)`, `Z_c = sum C_kc l_k*(0)`, over the samples
-        i of class c; for powers of the hinge loss Sun (2024), equation (17).
-
-        With `g_i` the slopes of the subtracted loss `d max(0, e - t_i)`, which the other loss can have too,
-        f_c are parts of `a_i - g_i` for which `y'(a - g) = 0`. The tangent of the subtracted loss at margins
-        of 0 is the sum of `e g_i`, and the bound is
-
-            sum_i (o - e) g_i + sum_c f_c (O_c - B_c + Z_c - o sum_i g_i) - Z_c
-            -  R*(sum_i y_i f (a_i - g_i) x_i + u)  -  tangent of h at 0,
-
-        u a subgradient of h at w; with subtracted terms the losses are piecewise linear and `B = Z = 0`.
+            sum_i (o - e) g_i + sum_c f_c (gains_c + Z_c) - Z_c  -  R*(sum_c y_c f_c points_c + u)
+            -  tangent of h at 0.
         """
         w, slopes, points, gains = proof.w, np.zeros(2), np.zeros((2, self.n)), np.zeros(2)
         at_zero = self.at_zero(lambda loss, zero: loss.conjugate(zero))
