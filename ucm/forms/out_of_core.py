@@ -328,7 +328,7 @@ class RowLosses(OutOfCoreForm):
 
         The slopes of each class are scaled by `0 <= f_c <= 1` to the sum `y'(a - g) = 0`, with g_i those of
         the subtracted loss `d max(0, e - t_i)`, which the other loss can have too. As l* is convex, the bound
-        of `ucm.evidence.bound` is at least, with Z_c the sums of `C_kc l_k*(0)` and u a subgradient of h at w,
+        of `ucm.evidence.bound` is at least, Z_c the sums of `C_kc l_k*(0)` and u a subgradient of h at w,
 
             sum_i (o - e) g_i + sum_c f_c (gains_c + Z_c) - Z_c  -  R*(sum_c y_c f_c points_c + u)
             -  tangent of h at 0.
