@@ -84,7 +84,7 @@ def proof_of_distance(
         proven = resolution < GramSpace.resolution and is_proven(certificate, tol)
         least = SEPARATED if proven else resolution
         if not certificate.primal < -(least * size + rounding()):
-            certificate = at_zero(norm, size, certificate.violation)
+            certificate = at_zero(norm, certificate.violation)
             zero = np.zeros(0 if proof.w is None else proof.w.size)
             return replace(proof, certificate=certificate, objective=0.0, w=zero)
     objective = -norm if np.isfinite(certificate.dual) else certificate.primal
@@ -264,22 +264,10 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         floor = certify(self.model, data, point).certificate.dual
         return Regime(False, f"0 lies in U, by a {program}", floor)
 
-    @functools.cached_property
-    def bounded(self) -> bool:
-        """True if U is bounded, by its support function along a random direction and the opposite.
-
-        Coupled blocks may bound each other and count as bounded.
-        """
-        if self.form.couplings:
-            return True
-        g = self.form.rmatvec(np.random.default_rng(0).standard_normal(self.form.n))
-        ends = (*self.form.supports(g), *self.form.supports([-u for u in g]))
-        return all(math.isfinite(height) for height, _ in ends)
-
     @property
     def extends(self) -> bool:
         """True if a solve may continue with the problem over the unit sphere, for 0 in U."""
-        if self.beyond is None or not self.bounded:
+        if self.beyond is None:
             return False
         if self.requested != "auto" and all(
             refusal(s, self.unit) for s in requested_solvers(self.beyond, UnitNorm)
@@ -287,7 +275,12 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             return False
         if self.by_rows and self.data.gram is not None:
             return self.data.gram.fits
-        return self.unit.rank > 0
+        return self.finite
+
+    @functools.cached_property
+    def finite(self) -> bool:
+        """True if U has a finite worst case along some w that is known, where solvers start for 0 in U."""
+        return self.unit.rank > 0 and math.isfinite(self.unit.height(self.unit.start()))
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
         if self.regime.convex:
@@ -382,6 +375,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         inside = proof.certificate.violation <= INSIDE
         return inside and proof.w is not None and not proof.w.any()
 
+    def settled(self, proof: Proof, tol: float) -> bool:
+        return super().settled(proof, tol) or self._zero_in_set(proof)
+
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.answer.status == "infeasible":
             hint = self._advice(monitor, empty=True)
@@ -395,8 +391,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             constant = "all features are constant, so 0 lies in U and w = 0; give features that vary"
             return Verdict("zero_in_set", constant)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
-        if not self.bounded:
-            message += " U has no bound, which the non-convex side needs: bound its domains."
+        if not self.by_rows and self.unit.rank > 0 and not self.finite:
+            message += " U has no bound, and no w with a finite worst case is known: bound its domains."
         if not self.extends:  # else another lowering continues
             message += f" {self._advice(monitor)}"
         return Verdict("zero_in_set", message)
@@ -527,7 +523,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             certificate = replace(certificate, kind="global" if bound_is_known else "local")
         kernel = self.data.gram is not None
         if inside and kernel and self._at_zero(certificate, GramSpace.resolution):
-            certificate = at_zero(-certificate.dual, self.size, certificate.violation)
+            certificate = at_zero(-certificate.dual, certificate.violation)
             nothing = np.zeros_like(w)
             return Proof(replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.size)
         return Proof(answer, certificate, certificate.primal, w, None, x, self.size)

@@ -181,7 +181,7 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
                 break
         else:
             return None
-        w = numbers(equation.dual_value) / blocks.sizes
+        w = form.inside(numbers(equation.dual_value) / blocks.sizes)
         slope = float(w @ normal)
         if slope == 0.0:
             return None
