@@ -445,8 +445,9 @@ class SphereLowering(_RobustLowering[UnitNorm]):
     def problem(self) -> str:
         """The text of the problem over the unit sphere, for `explain()`."""
         form = self.form
-        span = f"the span of U, dimension {form.rank} of {form.image.n}"
-        where = "R^n" if form.basis is None else span
+        where = f"the span of U, dimension {form.rank} of {form.image.n}" if form.flat else "R^n"
+        where += ", orthogonal to the lines in U" if form.lines.size else ""
+        where += ", <r, w> >= 0 for the rays r of U" if form.rays.size else ""
         return f"min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
 
     def describe(self) -> dict[str, str]:

@@ -155,15 +155,16 @@ class UnitNorm:
     def start(self) -> Vec:
         """Return the default start: the difference of the barycentres or, if 0, the thinnest coordinate.
 
+        Both are moved to where f is finite; if it is finite nowhere, the first coordinate is returned.
         Barbero, Takeda and Lopez (2015), section 5.5; f is least in the thinnest coordinate.
         """
         v = self.inside(self.lower(self.image.matvec(self.centers())))
         scale = max((float(b.map.column_norms().max(initial=0.0)) for b in self.image.blocks), default=0.0)
         if self.image.space.norm(v) > 1e-12 * scale:
             return self.unit(v)
-        return min(
-            (self.unit(v) for v in (*np.eye(self.rank), self.rays.sum(axis=1)) if v.any()), key=self.height
-        )
+        units = map(self.inside, np.vstack([np.eye(self.rank), -np.eye(self.rank)]))
+        feasible = [self.unit(v) for v in units if self.image.space.norm(v) > _ORTHOGONAL]
+        return min(feasible, key=self.height, default=np.eye(self.rank)[0])
 
     def height(self, v: Vec) -> float:
         """Return the worst case f at the coordinates v, without the couplings."""
