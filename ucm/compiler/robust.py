@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 _SPANNED = 500  # largest dimension in which the span of U takes a fraction of a second
 _FEW = 6  # largest dimension for bounds by polytopes
 _POINTS = 20_000  # largest number of points of a polytope
-_CANCELLED = 1e-14  # of the largest column, or the samples: the rounding error of x by cancellation
+_CANCELLED = 1e-14  # of the largest column, or of the samples: the rounding error of x by cancellation
 _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 
 
@@ -365,7 +365,10 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             answer, size = replace(answer, q=q), form.size(q)
         norm = self.data.space.norm(x, self.model.dual)
         resolution = self.data.space.resolution
-        if not is_proven(certificate, tol):  # without a proof the sizes of U and of rounding decide
+        cancelled = self.data.gram is None and x.size == self.data.n and norm <= _CANCELLED * self.data.scale
+        if cancelled:
+            cancelled = bool((np.abs(x) <= _CANCELLED * self.data.sizes).all())
+        if cancelled or not is_proven(certificate, tol):  # the sizes of U and of rounding decide
             size = max(size, form.largest, _CANCELLED * self.data.scale / resolution)
         proof = Proof(answer, certificate, math.nan, w, None, x, size)
         return proof_of_distance(proof, norm, tol, resolution, lambda: _CANCELLED * self._largest_column())
