@@ -1,4 +1,4 @@
-"""Lower bounds over the unit sphere where 0 lies in a polytope, with and without rays: against its vertices."""
+"""Lower bounds over the unit sphere where 0 lies in a polytope, some with rays: against the vertices."""
 
 from __future__ import annotations
 
