@@ -234,7 +234,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             return Regime(True, "the solve decides, as there are inner products only")
         form, data, unit = self.form, self.data, self.unit
         middle = form.centers()
-        center = form.matvec(middle)
+        center = unit.off_lines(form.matvec(middle))
         norm = data.space.norm(center)
         if norm == 0.0 and not form.couplings:  # the centre may violate the couplings
             return Regime(False, "0 is the centre of U")
@@ -251,7 +251,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if ray is not None and ray.s >= 0.0 and form.coupling_violation(middle) > INSIDE:
             # a centre that misses the couplings is not in U; the point of the ray is
             middle = ray.q
-            center = form.matvec(middle)
+            center = unit.off_lines(form.matvec(middle))
             norm = data.space.norm(center)
             if norm > 1e-9 * form.largest:
                 ray = ray_in(unit.lower(center) / norm)
@@ -261,7 +261,12 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             return Regime(True, f"a {program} separates 0 from U")
         part = ray.s / (norm + ray.s)
         point = [part * c + (1.0 - part) * v for c, v in zip(middle, ray.q, strict=True)]
-        floor = certify(self.model, data, point).certificate.dual
+        certificate, _, x, _ = certify(self.model, data, point)
+        floor = (
+            certificate.dual
+            if math.isinf(certificate.dual)
+            else -data.space.norm(unit.off_lines(x), form.norm)
+        )
         return Regime(False, f"0 lies in U, by a {program}", floor)
 
     @property

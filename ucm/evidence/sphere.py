@@ -95,9 +95,8 @@ def contradiction(model: RobustMargin, data: Data, form: UnitNorm, bound: float,
         if f < bound * data.space.norm(w, p) - _CLEAR * size:
             return f"the certificate contradicts the support function (bound {bound:.6g} for f of random w"
     if form.flat:
-        u = generator.standard_normal(n)
-        for columns in (form.lines, form.basis if form.basis is not None else np.zeros((n, 0))):
-            u = u - columns @ (columns.T @ u)
+        u = form.off_lines(generator.standard_normal(n))
+        u = u - form.lift(form.lower(u))
         u = u / data.space.norm(u)
         width = sum(model.set.support(data, sign * u, {})[0] for sign in (1.0, -1.0))
         if width > _CLEAR * size:

@@ -96,6 +96,10 @@ class UnitNorm:
         """Orthonormal columns that span the lines in U, (n, l)."""
         return _endless(self.image)[0]
 
+    def off_lines(self, x: Vec) -> Vec:
+        """Return the projection of x orthogonal to the lines in U: another point of U if x is one."""
+        return x - self.lines @ (self.lines.T @ x)
+
     @property
     def flat(self) -> bool:
         """True if w is restricted to the span of U, which is not R^n, and not by the lines in U alone."""
