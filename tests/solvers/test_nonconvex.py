@@ -578,10 +578,14 @@ def test_nonnegative_weights_where_0_lies_in_the_set() -> None:
     exact = ucm.solve(ucm.RobustMargin(U, 1.0), -X, y)
     assert exact.status == "optimal"
     assert_allclose(exact.objective, least, rtol=1e-6)
-    # a few of the features: no vector proves a bound, and no false one is claimed
+    # of a few features, where 0 lies in U of the samples too: the bound is at most a value on random w
     few = ucm.models.nu_svm(0.3) + ucm.AffineImage(np.eye(X.shape[1])[:, :2], ucm.Box(-np.inf, [0.0, 1.0]))
-    some = ucm.solve(few, -X, y)
-    assert (some.w[:2] <= 0.0).all() and 0.0 <= some.certificate.dual <= some.objective + 1e-9
+    mixed = np.random.default_rng(0).permutation(y)
+    some = ucm.solve(few, X, mixed)
+    W = np.random.default_rng(0).standard_normal((10_000, X.shape[1]))
+    W[:, :2] = -np.abs(W[:, :2])
+    heights = supports(X, mixed, 2.0 / (len(y) * 0.3), W) / np.linalg.norm(W, axis=1)
+    assert (some.w[:2] <= 0.0).all() and 0.0 < some.certificate.dual <= some.objective <= heights.min()
     for name in ("rapminos", "facets", "faces", "subgradient"):
         with pytest.raises(SolverError, match="does not take this model"):
             ucm.solve(ucm.RobustMargin(U, np.inf), -X, y, solver=name)
