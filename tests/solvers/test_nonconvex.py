@@ -536,7 +536,7 @@ def test_the_span_against_points_of_the_domain(name: str, n: int, rank: int) -> 
     units, (domain, points) = np.logspace(-3.0, 3.0, n), SPANS[name]
     A = units[:, None] * (rng.standard_normal((n, rank)) @ rng.standard_normal((rank, 8)))
     U = ucm.AffineImage(A, domain, center=A[:, 0]) + ucm.AffineImage(A[:, :1], ucm.NormBall(0.1))
-    found = sphere._span_of(MinNorm.of(U.lower(bind(*small(1, n=n))), 2.0, 1), np.zeros((n, 0)))
+    found = sphere._span_of(MinNorm.of(U.lower(bind(*small(1, n=n))), 2.0, 1))
     differences = np.vstack([(points - points[-1]) @ A.T, 0.1 * A[:, 0]]) / units
     s = np.linalg.svd(differences, compute_uv=False)
     basis = (np.eye(n) if found is None else found) / units[:, None]

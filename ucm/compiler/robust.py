@@ -234,7 +234,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             return Regime(True, "the solve decides, as there are inner products only")
         form, data, unit = self.form, self.data, self.unit
         middle = form.centers()
-        center = unit.off_lines(form.matvec(middle))
+        center = form.off_lines(form.matvec(middle))
         norm = data.space.norm(center)
         if norm == 0.0 and not form.couplings:  # the centre may violate the couplings
             return Regime(False, "0 is the centre of U")
@@ -251,7 +251,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if ray is not None and ray.s >= 0.0 and form.coupling_violation(middle) > INSIDE:
             # a centre that misses the couplings is not in U; the point of the ray is
             middle = ray.q
-            center = unit.off_lines(form.matvec(middle))
+            center = form.off_lines(form.matvec(middle))
             norm = data.space.norm(center)
             if norm > 1e-9 * form.largest:
                 ray = ray_in(unit.lower(center) / norm)
@@ -265,7 +265,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         floor = (
             certificate.dual
             if math.isinf(certificate.dual)
-            else -data.space.norm(unit.off_lines(x), form.norm)
+            else -data.space.norm(form.off_lines(x), form.norm)
         )
         return Regime(False, f"0 lies in U, by a {program}", floor)
 
@@ -454,7 +454,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         """The text of the problem over the unit sphere, for `explain()`."""
         form = self.form
         where = f"the span of U, dimension {form.rank} of {form.image.n}" if form.flat else "R^n"
-        where += ", orthogonal to the lines in U" if form.lines.size else ""
+        where += ", orthogonal to the lines in U" if form.image.endless[0].size else ""
         where += ", <r, w> >= 0 for the rays r of U" if form.rays.size else ""
         return f"min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
 

@@ -95,7 +95,7 @@ def contradiction(model: RobustMargin, data: Data, form: UnitNorm, bound: float,
         if f < bound * data.space.norm(w, p) - _CLEAR * size:
             return f"the certificate contradicts the support function (bound {bound:.6g} for f of random w"
     if form.flat:
-        u = form.off_lines(generator.standard_normal(n))
+        u = form.image.off_lines(generator.standard_normal(n))
         u = u - form.lift(form.lower(u))
         u = u / data.space.norm(u)
         width = sum(model.set.support(data, sign * u, {})[0] for sign in (1.0, -1.0))

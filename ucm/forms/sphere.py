@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import orth
-from scipy.optimize import nnls
 
 from ucm.data.linear_map import Vec
-from ucm.forms.distance import MinNorm
+from ucm.forms.distance import MinNorm, endless_box, in_dual_cone
 from ucm.forms.faces import SumOfHulls, min_norm_point
 from ucm.forms.solver import Answer, Expected
 from ucm.language.contracts import Block
@@ -20,8 +18,7 @@ from ucm.language.domains import Box
 from ucm.language.robust import dual_exponent
 
 _ROUNDING = 1e-13  # of a coordinate
-_ALONG = 1e-14  # of an inner product with a direction in which U has no end
-_SAME = 1e-10  # sine of the angle between two lines
+_ALONG = 1e-14  # of the largest entry of a direction
 _ORTHOGONAL = 1e-12  # of a unit vector
 _FLAT = 1e-7  # of the width of U: thinner is rounding of the samples
 
@@ -57,21 +54,15 @@ class UnitNorm:
     @classmethod
     def of(cls, image: MinNorm, norm: float) -> UnitNorm:
         """Return the problem over the unit sphere of a lowered set that contains 0."""
-        hulls, (lines, _) = None, _endless(image)
-        if not image.couplings:
-            free = (
-                isinstance(b.domain, Box) and np.isinf(np.hstack(b.domain.bounds())).all()
-                for b in image.blocks
-            )
-            parts = (
-                (b.map.matrix().T, () if f else b.groups) for b, f in zip(image.blocks, free, strict=True)
-            )
-            hulls = SumOfHulls.of(image.center, parts)
+        hulls, groups = None, [() if _is_free(b) else b.groups for b in image.blocks]
+        if not image.couplings and None not in groups:
+            rows = (b.map.matrix().T for b in image.blocks)
+            hulls = SumOfHulls.of(image.center, zip(rows, groups, strict=True))
         if hulls is None:
-            basis = _span_of(image, lines)
+            basis = _span_of(image)
         else:
-            rows = hulls.directions()
-            basis = _span(rows - (rows @ lines) @ lines.T, np.abs(hulls.points).max(axis=0))[0]
+            differences = image.off_lines(hulls.directions().T).T
+            basis = _span(differences, np.abs(hulls.points).max(axis=0))[0]
         if hulls is not None and basis is not None:
             hulls = hulls.in_basis(basis)
         return cls(image, norm, basis, hulls)
@@ -88,22 +79,13 @@ class UnitNorm:
     @functools.cached_property
     def rays(self) -> NDArray[np.float64]:
         """The rays of U that are no lines, in the coordinates v, (r, k)."""
-        rays = _endless(self.image)[1]
+        rays = self.image.endless[1]
         return rays if self.basis is None else self.basis.T @ rays
-
-    @functools.cached_property
-    def lines(self) -> NDArray[np.float64]:
-        """Orthonormal columns that span the lines in U, (n, l)."""
-        return _endless(self.image)[0]
-
-    def off_lines(self, x: Vec) -> Vec:
-        """Return the projection of x orthogonal to the lines in U: another point of U if x is one."""
-        return x - self.lines @ (self.lines.T @ x)
 
     @property
     def flat(self) -> bool:
         """True if w is restricted to the span of U, which is not R^n, and not by the lines in U alone."""
-        return self.rank + self.lines.shape[1] < self.image.n
+        return self.rank + self.image.endless[0].shape[1] < self.image.n
 
     @functools.cached_property
     def bounded(self) -> bool:
@@ -116,7 +98,7 @@ class UnitNorm:
 
     def inside(self, v: Vec) -> Vec:
         """Return the coordinates nearest to v for which `<r, v> >= 0` for all rays r of U."""
-        return v + self.rays @ nnls(self.rays, -v)[0] if self.rays.size else v
+        return in_dual_cone(self.rays, v)
 
     def lift(self, v: Vec) -> Vec:
         """Return `w = basis v` of the coordinates v."""
@@ -153,7 +135,7 @@ class UnitNorm:
     def centers(self) -> list[Vec]:
         """Return the centre of the domain of every block; of a box without a bound its point nearest to 0."""
         pairs = zip(self.image.blocks, self.image.centers(), strict=True)
-        boxes = ((_endless_box(b), c) for b, c in pairs)
+        boxes = ((endless_box(b), c) for b, c in pairs)
         return [c if box is None else box.project(0.0 * c) for box, c in boxes]
 
     def start(self) -> Vec:
@@ -179,9 +161,7 @@ class UnitNorm:
     def highest(self, v: Vec) -> tuple[float, list[Vec]]:
         """Return f without the couplings, and the blocks of a maximiser x of `-w'x`."""
         w = self.lift(v)
-        length = float(np.linalg.norm(w))
-        g = [-u for u in self.image.rmatvec(w)]
-        supports = _supports(self.image, g, lambda b: length * b.map.column_norms())
+        supports = self.image.farthest(-w)
         return -float(self.image.center @ w) + sum(h for h, _ in supports), [q for _, q in supports]
 
     def normal(self, v: Vec) -> Vec:
@@ -282,41 +262,12 @@ class UnitNorm:
 
 
 # --- the span of U ---------------------------------------------------------------------------------
-def _endless_box(block: Block) -> Box | None:
-    """Return the domain of a block if it is a box with an infinite bound."""
-    box = block.domain
-    return box if isinstance(box, Box) and np.isinf(np.hstack(box.bounds())).any() else None
+def _is_free(block: Block) -> bool:
+    """True if the domain of a block is a whole space."""
+    return isinstance(block.domain, Box) and bool(np.isinf(np.hstack(block.domain.bounds())).all())
 
 
-def _endless(image: MinNorm) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return an orthonormal basis of the lines in U, (n, l), and the other rays of U, (n, k), as columns.
-
-    They are the images of the coordinates of boxes with infinite bounds, which couplings could bound.
-    """
-    lines, rays = [np.zeros((image.n, 0))], [np.zeros((image.n, 0))]
-    for b in () if image.couplings else image.blocks:
-        if (box := _endless_box(b)) is not None:
-            below, above = (np.broadcast_to(np.isinf(end), b.map.shape[1]) for end in box.bounds())
-            A = b.map.matmat(np.diag(np.where(above, 1.0, -1.0)))
-            lines.append(A[:, below & above])
-            rays.append(A[:, below ^ above])
-    L, R = np.hstack(lines), np.hstack(rays)
-    L, R = (F[:, F.any(axis=0)] / np.linalg.norm(F[:, F.any(axis=0)], axis=0) for F in (L, R))
-    return (orth(L, rcond=_SAME) if L.size else L), R
-
-
-def _supports(
-    image: MinNorm, g: Sequence[Vec], scale: Callable[[Block], Vec | float]
-) -> list[tuple[float, Vec]]:
-    """Return the supports of the blocks; where one is infinite, with entries of g that are rounding as 0."""
-    supports = image.supports(g)
-    if all(np.isfinite(height) for height, _ in supports):
-        return supports
-    blocks = zip(image.blocks, g, strict=True)
-    return image.supports([np.where(np.abs(u) <= _ALONG * scale(b), 0.0, u) for b, u in blocks])
-
-
-def _span_of(image: MinNorm, lines: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _span_of(image: MinNorm) -> NDArray[np.float64] | None:
     """Return orthonormal columns that span U without its lines; None if they span R^n.
 
     The span is that of the differences of points, as 0 lies in U, by the weights q where these are fewer than
@@ -324,34 +275,34 @@ def _span_of(image: MinNorm, lines: NDArray[np.float64]) -> NDArray[np.float64] 
     the span may be too large, which is safe, as the minimum over more w is lower (0 at worst). Over too few w
     it would be no bound.
     """
-    heights = image.supports(image.rmatvec(np.ones(image.n)))
-    far = [q if np.isfinite(h) else c for (h, q), c in zip(heights, image.centers(), strict=True)]
+    far = image.extremes()
+    if not far:
+        return np.zeros((image.n, 0))
     large = sum((b.map.sizes(q) for b, q in zip(image.blocks, far, strict=True)), start=np.abs(image.center))
-    ends = np.cumsum([q.size for q in far], dtype=int)
-
-    def weights(g: Sequence[Vec], scale: Callable[[Block], Vec | float]) -> list[Vec] | None:
-        """Return the difference of the weights of the points farthest apart along g; None without an end."""
-        pairs = [_supports(image, [sign * u for u in g], scale) for sign in (1.0, -1.0)]
-        if not all(np.isfinite(height) for end in pairs for height, _ in end):
-            return None
-        return [a - b for (_, a), (_, b) in zip(*pairs, strict=True)]
+    ends = np.cumsum([q.size for q in far])
 
     def along_weights(u: Vec) -> Vec:
-        q = weights(np.split(u, ends[:-1]), lambda b: float(np.linalg.norm(u)))
+        u = np.where(np.abs(u) <= _ALONG * np.abs(u).max(), 0.0, u)
+        g = np.split(u, ends[:-1])
+        q = _difference(image.supports(g), image.supports([-v for v in g]))
         return u if q is None else np.concatenate(q)
 
     def along_features(u: Vec) -> Vec:
-        q = weights(image.rmatvec(u), lambda b: float(np.linalg.norm(u)) * b.map.column_norms())
-        x = u if q is None else image.matvec(q) - image.center
-        return x - lines @ (lines.T @ x)
+        q = _difference(image.farthest(u), image.farthest(-u))
+        return image.off_lines(u if q is None else image.matvec(q) - image.center)
 
-    if not far:
-        return np.zeros((image.n, 0))
     if ends[-1] < image.n:
         found = _all_differences(along_weights, np.eye(ends[-1]), np.zeros(ends[-1]))
-        rows = np.array([image.matvec(np.split(q, ends[:-1])) - image.center for q in found])
-        return _span(rows - (rows @ lines) @ lines.T, large)[0]
-    return _span(_all_differences(along_features, np.eye(image.n) - lines @ lines.T, large), large)[0]
+        rows = [image.off_lines(image.matvec(np.split(q, ends[:-1])) - image.center) for q in found]
+        return _span(np.array(rows), large)[0]
+    return _span(_all_differences(along_features, image.off_lines(np.eye(image.n)), large), large)[0]
+
+
+def _difference(far: list[tuple[float, Vec]], near: list[tuple[float, Vec]]) -> list[Vec] | None:
+    """Return the differences of maximisers by block; None if a support is infinite."""
+    if not all(np.isfinite(height) for height, _ in (*far, *near)):
+        return None
+    return [a - b for (_, a), (_, b) in zip(far, near, strict=True)]
 
 
 def _all_differences(
