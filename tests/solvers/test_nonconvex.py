@@ -19,13 +19,15 @@ from ucm import neg, pos
 from ucm.compiler.route import routes
 from ucm.data.bound_data import bind
 from ucm.errors import ParameterError, SolverError
+from ucm.evidence import sphere as proofs
 from ucm.evidence.sphere import _in_box
+from ucm.forms import sphere
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, LowerBoundProof, Solver
 from ucm.forms.sphere import UnitNorm
+from ucm.language.parameter import Parameters
 from ucm.solvers import Facets, Linearize, Rapminos
-from ucm.solvers.sphere.faces import Cuts
 from ucm.solvers.sphere.ray_shooting import radial
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
@@ -386,15 +388,6 @@ def test_a_constant_feature_has_no_face(p: float) -> None:
     assert_allclose(sol.objective, less.objective, rtol=1e-9)
 
 
-def test_an_unbounded_set_has_conic_faces() -> None:
-    """A strip: cutting planes have no point of U where its support is infinite."""
-    strip = ucm.AffineImage(np.diag([1.0, 1e6]), ucm.Box(-1.0, np.inf))
-    X, y = small(0, n=2)
-    form = UnitNorm(MinNorm.of(strip.lower(bind(X, y)), 2.0, 4), np.inf)
-    cuts = Cuts(form, Monitor(1e-6), np.array([1.0, 0.0]))
-    assert not cuts.bounded and cuts.reach(np.array([1.0, 0.0])) is None
-
-
 def test_faces_of_many_samples_are_searched() -> None:
     """3,000 samples: RAPMINOS ends in a local minimum here."""
     rng = np.random.default_rng(1)
@@ -472,6 +465,211 @@ def test_a_constant_feature_is_no_direction(model: Any, constant: float) -> None
     assert beside.status == plain.status == "optimal" and plain.objective > 0.1
     assert beside.objective == pytest.approx(plain.objective, rel=1e-6)
     assert abs(beside.w[-1]) < 1e-9
+
+
+# --- the span of sets that are no sums of hulls -------------------------------------------------
+CROSS = ucm.AffineImage(np.hstack([np.eye(5), -np.eye(5)]), ucm.Simplex(), 0.05 * np.ones(5))
+
+
+def test_a_polytope_of_few_vertices_spans_the_space() -> None:
+    """10 vertices in 5 dimensions; the least f is by hand, `max_i |w_i| - sum_i w_i / 20` on the sphere."""
+    X, y = small(0, n=5)
+    plan = ucm.compile(CROSS, X, y)
+    sol = plan.solve()
+    assert_allclose(sol.objective, 0.75 / np.sqrt(5.0), rtol=1e-8)
+    assert sol.certificate.dual <= 0.75 / np.sqrt(5.0) and sol.certificate.span is None
+    assert plan.verify().agrees
+    vertices = np.vstack([np.eye(5), -np.eye(5)]) + 0.05
+    for p in (1.0, np.inf):
+        found = ucm.solve(ucm.RobustMargin(CROSS, p), X, y)
+        W = np.random.default_rng(0).standard_normal((10_000, 5))
+        least = (-W @ vertices.T).max(axis=1) / np.linalg.norm(W, p, axis=1)
+        assert found.status == "optimal" and found.objective <= least.min()
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, np.inf])
+def test_a_span_that_is_too_small_is_no_proof(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lie of the lowering: the declared set is wider than the span, and verify does not take it over."""
+    X, y = small(0, n=5)
+    monkeypatch.setattr(sphere, "_span_of", lambda *_: np.eye(5)[:, :3])
+    plan = ucm.compile(ucm.RobustMargin(CROSS, p), X, y)
+    with pytest.raises(SolverError, match="beside the span"):
+        plan.solve()
+    monkeypatch.setattr(proofs, "contradiction", lambda *_: "")
+    assert plan.solve().certificate.dual > 0.0 and not plan.verify().agrees
+
+
+def test_repeated_rows_and_weights_give_the_status_of_one_feature() -> None:
+    """With one feature w is 1 or -1: the least of the two supports, by CVXPY from the definition."""
+    U = ucm.Wasserstein(pos, 1.0, beta=1.0) - ucm.Wasserstein(neg, 1.0, beta=1.0, norm=1)
+    for seed in range(4):
+        X, y = np.random.default_rng(seed).standard_normal((5, 1)), np.array([1.0, -1.0, 1.0, -1.0, 1.0])
+        x, constraints = U.cvxpy(bind(X, y), Parameters())
+        ends = [cp.Problem(cp.Maximize(-w * x[0]), constraints).solve() for w in (1.0, -1.0)]
+        found = ucm.solve(U, X, y)
+        assert found.status == "optimal"
+        assert_allclose(found.objective, min(ends), rtol=1e-6)
+        twice = ucm.solve(U, np.vstack([X, X]), np.r_[y, y])
+        weighed = ucm.solve(U, X, y, sample_weight=np.full(5, 2.0))
+        assert found.status == twice.status == weighed.status
+        assert_allclose([twice.objective, weighed.objective], found.objective, rtol=1e-6)
+
+
+def on_simplex(q: cp.Expression) -> list[Any]:
+    return [cp.sum(q) == 1, q >= 0]
+
+
+AXES = np.eye(8)
+SPANS = {
+    "ball": (ucm.NormBall(0.7), np.vstack([0.7 * AXES, -0.7 * AXES])),
+    "box with a point for a side": (ucm.Box(-0.5, [0.5, -0.5, *6 * [0.5]]), -0.5 + np.delete(AXES, 1, 0)),
+    "point": (ucm.NormBall(0.0), 0.0 * AXES),
+    "simplex by CVXPY": (ucm.CvxpyDomain(on_simplex), AXES),
+}
+
+
+@pytest.mark.parametrize("name", SPANS)
+@pytest.mark.parametrize(("n", "rank"), [(3, 3), (8, 6), (8, 8), (12, 8), (12, 5)])
+def test_the_span_against_points_of_the_domain(name: str, n: int, rank: int) -> None:
+    """Features in units from 1e-3 to 1e3, and a ball in one direction."""
+    rng = np.random.default_rng(0)
+    units, (domain, points) = np.logspace(-3.0, 3.0, n), SPANS[name]
+    A = units[:, None] * (rng.standard_normal((n, rank)) @ rng.standard_normal((rank, 8)))
+    U = ucm.AffineImage(A, domain, center=A[:, 0]) + ucm.AffineImage(A[:, :1], ucm.NormBall(0.1))
+    found = sphere._span_of(MinNorm.of(U.lower(bind(*small(1, n=n))), 2.0, 1))
+    differences = np.vstack([(points - points[-1]) @ A.T, 0.1 * A[:, 0]]) / units
+    s = np.linalg.svd(differences, compute_uv=False)
+    basis = (np.eye(n) if found is None else found) / units[:, None]
+    assert basis.shape[1] == int((s > 1e-9 * s[0]).sum())
+    shares = np.linalg.lstsq(basis, differences.T)[0]
+    assert np.abs(basis @ shares - differences.T).max() <= 1e-6 * s[0]
+
+
+# --- sets without a bound -----------------------------------------------------------------------
+def least_on_simplex(X: np.ndarray, y: np.ndarray, nu: float) -> float:
+    """The least f of the nu-SVM over w >= 0 with sum 1, by a linear program in CVXPY: at most that over
+    ||w||_2 = 1, as ||w||_1 is no smaller than ||w||_2."""
+    w, cap = cp.Variable(X.shape[1], nonneg=True), 2.0 / (len(y) * nu)
+    heights = []
+    for c in (1.0, -1.0):  # max over q of -c <q, X w>, by its dual
+        theta, excess = cp.Variable(), cp.Variable(int((y == c).sum()), nonneg=True)
+        heights.append((theta + cap * cp.sum(excess), excess >= -c * (X[y == c] @ w) - theta))
+    program = cp.Problem(cp.Minimize(sum(h for h, _ in heights)), [cp.sum(w) == 1, *(c for _, c in heights)])
+    return float(program.solve())
+
+
+def test_nonnegative_weights_where_0_lies_in_the_set() -> None:
+    """As the refusal of a penalty `NonNegative()` recommends."""
+    X, y = load("wine")
+    with pytest.raises(ucm.CompositionError, match=r"for w >= 0 U \+ AffineImage\(np.eye\(n\), Box\(0"):
+        ucm.RobustMargin(ucm.models.nu_svm(0.3)) + ucm.NonNegative()
+    U = ucm.models.nu_svm(0.3) + ucm.AffineImage(np.eye(X.shape[1]), ucm.Box(0, np.inf))
+    plan = ucm.compile(ucm.RobustMargin(U), -X, y)
+    sol = plan.solve()
+    least = least_on_simplex(-X, y, 0.3)
+    assert least > 0.3 and sol.objective >= least * (1.0 - 1e-9)
+    assert sol.status == "stationary" and sol.certificate.kind == "global" and plan.verify().agrees
+    assert_allclose(sol.certificate.dual, least, rtol=1e-6)
+    assert (sol.w >= 0.0).all()
+    assert_allclose(np.linalg.norm(sol.w), 1.0)
+    assert_allclose(support(-X, y, 2.0 / (len(y) * 0.3), sol.w), sol.objective, rtol=1e-9)
+    assert "<r, w> >= 0" in plan.explain()
+    # the norm of the bound: a global optimum
+    exact = ucm.solve(ucm.RobustMargin(U, 1.0), -X, y)
+    assert exact.status == "optimal"
+    assert_allclose(exact.objective, least, rtol=1e-6)
+    # of a few features, where 0 lies in U of the samples too: the bound is at most a value on random w
+    few = ucm.models.nu_svm(0.3) + ucm.AffineImage(np.eye(X.shape[1])[:, :2], ucm.Box(-np.inf, [0.0, 1.0]))
+    mixed = np.random.default_rng(0).permutation(y)
+    some = ucm.solve(few, X, mixed)
+    W = np.random.default_rng(0).standard_normal((10_000, X.shape[1]))
+    W[:, :2] = -np.abs(W[:, :2])
+    heights = supports(X, mixed, 2.0 / (len(y) * 0.3), W) / np.linalg.norm(W, axis=1)
+    assert (some.w[:2] <= 0.0).all() and 0.0 < some.certificate.dual <= some.objective <= heights.min()
+    for name in ("rapminos", "facets", "faces", "subgradient"):
+        with pytest.raises(SolverError, match="does not take this model"):
+            ucm.solve(ucm.RobustMargin(U, np.inf), -X, y, solver=name)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, np.inf])
+def test_a_set_with_lines_is_that_of_the_samples_without_them(p: float) -> None:
+    """No score along some directions, the columns of A, one of them twice. For p = 2 it is the plain model in
+    coordinates orthogonal to them."""
+    X, y = load("wine")
+    y = np.random.default_rng(0).permutation(y)
+    rng = np.random.default_rng(1)
+    for A in (np.eye(13)[:, :1], rng.standard_normal((13, 2))[:, [0, 1, 0]]):
+        U = ucm.models.nu_svm(0.3) + ucm.AffineImage(A, ucm.Box(-np.inf, np.inf))
+        plan = ucm.compile(ucm.RobustMargin(U, p), X, y)
+        sol = plan.solve()
+        assert sol.status in ("local", "optimal", "stationary") and plan.verify().agrees
+        assert sol.certificate.span is None and "orthogonal to the lines" in plan.explain()
+        assert np.abs(A.T @ sol.w).max() <= 1e-12
+        assert_allclose(np.linalg.norm(sol.w, p), 1.0)
+        assert_allclose(support(X, y, 2.0 / (len(y) * 0.3), sol.w), sol.objective, rtol=1e-9)
+        assert 0.0 <= sol.certificate.dual <= sol.objective * (1.0 + 1e-9)
+        if p == 2.0:
+            rest = np.linalg.svd(A)[0][:, np.linalg.matrix_rank(A) :]
+            inner = ucm.solve(ucm.models.nu_svm(0.3), X @ rest, y)
+            assert_allclose(inner.objective, sol.objective, rtol=1e-6)
+            assert_allclose(inner.certificate.dual, sol.certificate.dual, rtol=1e-3)
+
+
+def test_a_set_that_is_the_whole_space_has_no_finite_worst_case() -> None:
+    X, y = small(0)
+    for A, low in ((np.eye(3), -np.inf), (np.hstack([np.eye(3), -np.ones((3, 1))]), 0.0)):
+        sol = ucm.solve(hulls(0.4) + ucm.AffineImage(A, ucm.Box(low, np.inf)), X, y)
+        assert sol.status == "zero_in_set" and not sol.w.any()
+        assert sol.certificate.kind == "none" and sol.certificate.primal == np.inf
+
+
+# --- w = 0 --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("solver", ["ssnal", "apg", "active-set", "smo", "clarabel", "highs", "level-set"])
+def test_a_convex_solver_that_meets_0_claims_no_upper_bound(solver: str) -> None:
+    """w = 0 has not the length 1; the optimum is positive."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 8)), np.where(np.arange(40) % 2, 1.0, -1.0)
+    models = {
+        "enu": ucm.models.enu_svm(0.05), "inf": ucm.models.enu_svm(0.3, norm=np.inf),
+        "l2": ucm.models.l2_nu_svm(0.5), "kl": ucm.models.kl_svm(0.1),
+    }  # fmt: skip
+    met = 0
+    for name, model in models.items():
+        try:
+            sol = ucm.solve(model, X, y, solver=solver)
+        except SolverError:  # of another norm, or another form
+            continue
+        best, met = ucm.solve(model, X, y), met + 1
+        assert sol.status == "zero_in_set" and not sol.w.any() and best.objective > 0.1, name
+        assert (sol.certificate.kind, sol.certificate.primal) == ("none", np.inf)
+        assert -1e-6 <= sol.certificate.dual <= 0.0 and "<= optimum" in str(sol.certificate)
+        assert "a lower bound only" in str(sol.certificate) and sol.certificate.digits is None
+    assert met
+
+
+def test_domains_below_the_accuracy_of_a_program() -> None:
+    X, y = small(0, n=3)
+    for radius in (1e-12, 1e-10, 1e-8):
+        balls = (ucm.Ball(0, radius, p=1.0), ucm.Ellipsoid(np.zeros(3), pos.cov, radius))
+        sets = [ucm.Hull(pos) - ucm.Hull(neg) + ball for ball in balls]
+        sets.append((ucm.Ellipsoid(pos.mean, pos.cov, radius) & ucm.Hull(pos)) - ucm.Hull(neg))
+        for U, p, solver in itertools.product(sets, (1.0, 1.5, np.inf), ("linearize", "faces")):
+            if p == 1.5 and solver == "faces":
+                continue
+            sol = ucm.solve(ucm.RobustMargin(U, p), X, y, solver=solver)
+            assert sol.certificate.violation <= 1e-9 and sol.objective > 0.0
+
+
+@pytest.mark.parametrize("model", [
+    ucm.models.l2_nu_svm(0.6), ucm.models.kl_svm(0.3), ucm.models.nu_svm(0.1), ucm.models.mm_fda(0.5),
+    ucm.models.coherent_mm_fda(0.5), ucm.models.coherent_mm_mpm(0.5),
+])  # fmt: skip
+def test_constant_features_hold_0(model: Any) -> None:
+    """Sums of equal samples differ by rounding, which is no distance."""
+    for m, n, constant in itertools.product((13, 29, 33, 42), (1, 4), (0.3, -7.7, 1000.1)):
+        y = np.where(np.arange(m) < m // 3, 1.0, -1.0)
+        sol = ucm.solve(model, np.full((m, n), constant), y)
+        assert sol.status == "zero_in_set" and "constant" in sol.message
 
 
 def test_a_set_that_is_the_origin() -> None:

@@ -232,6 +232,10 @@ class Lowering(ABC, Generic[Form]):
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         """Return the certificate of an external solver's answer; raise if it is not one of this model."""
 
+    def settled(self, proof: Proof, tol: float) -> bool:
+        """True if no other solver of the form can end better; by default with a proof of the gap `tol`."""
+        return is_proven(proof.certificate, tol)
+
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         """Return the verdict if the lowering decides the status; None, the default, to judge by the gap."""
         return None

@@ -247,7 +247,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return proof_of_distance(bounded, norm, tol, self.data.space.resolution, float)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        if proof.certificate.kind == "none":
+        if not math.isfinite(proof.certificate.dual):
             return Verdict(proof.answer.status, f"{proof.answer.message}; {proof.certificate}", warns=True)
         if proof.w is None or proof.w.any():
             return None

@@ -42,7 +42,6 @@ from ucm.errors import (
     unknown_option,
     warn_of,
 )
-from ucm.evidence.certificate import is_proven
 from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.local_minimum import certify_local
 from ucm.evidence.reference import Verification
@@ -306,7 +305,7 @@ class Plan:
             monitor.may_continue
             and not monitor.timed_out
             and proof.answer.status not in _DONE
-            and not is_proven(proof.certificate, monitor.tol)
+            and not lowering.settled(proof, monitor.tol)
             and (tried := next(remaining_solvers, None)) is not None
         ):
             try:
@@ -315,7 +314,7 @@ class Plan:
             except SolverError:  # the previous answer stays the best
                 continue
             gaps = [abs(each.certificate.relative_gap) for each in (proof, again)]
-            if answer.status == "infeasible" or gaps[1] < gaps[0]:
+            if answer.status == "infeasible" or lowering.settled(again, monitor.tol) or gaps[1] < gaps[0]:
                 monitor.record_fallback(tried.name, solver.name)
                 solver, proof = tried, again
         return solver, proof

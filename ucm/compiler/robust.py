@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 _SPANNED = 500  # largest dimension in which the span of U takes a fraction of a second
 _FEW = 6  # largest dimension for bounds by polytopes
 _POINTS = 20_000  # largest number of points of a polytope
-_CANCELLED = 1e-14  # of the largest column, or the samples: the rounding error of x by cancellation
+_CANCELLED = 1e-14  # of the largest column, or of the samples: the rounding error of x by cancellation
 _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 
 
@@ -84,7 +84,7 @@ def proof_of_distance(
         proven = resolution < GramSpace.resolution and is_proven(certificate, tol)
         least = SEPARATED if proven else resolution
         if not certificate.primal < -(least * size + rounding()):
-            certificate = at_zero(norm, size, certificate.violation)
+            certificate = at_zero(norm, certificate.violation)
             zero = np.zeros(0 if proof.w is None else proof.w.size)
             return replace(proof, certificate=certificate, objective=0.0, w=zero)
     objective = -norm if np.isfinite(certificate.dual) else certificate.primal
@@ -234,7 +234,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             return Regime(True, "the solve decides, as there are inner products only")
         form, data, unit = self.form, self.data, self.unit
         middle = form.centers()
-        center = form.matvec(middle)
+        center = form.off_lines(form.matvec(middle))
         norm = data.space.norm(center)
         if norm == 0.0 and not form.couplings:  # the centre may violate the couplings
             return Regime(False, "0 is the centre of U")
@@ -251,7 +251,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if ray is not None and ray.s >= 0.0 and form.coupling_violation(middle) > INSIDE:
             # a centre that misses the couplings is not in U; the point of the ray is
             middle = ray.q
-            center = form.matvec(middle)
+            center = form.off_lines(form.matvec(middle))
             norm = data.space.norm(center)
             if norm > 1e-9 * form.largest:
                 ray = ray_in(unit.lower(center) / norm)
@@ -261,25 +261,18 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             return Regime(True, f"a {program} separates 0 from U")
         part = ray.s / (norm + ray.s)
         point = [part * c + (1.0 - part) * v for c, v in zip(middle, ray.q, strict=True)]
-        floor = certify(self.model, data, point).certificate.dual
+        certificate, _, x, _ = certify(self.model, data, point)
+        floor = (
+            certificate.dual
+            if math.isinf(certificate.dual)
+            else -data.space.norm(form.off_lines(x), form.norm)
+        )
         return Regime(False, f"0 lies in U, by a {program}", floor)
-
-    @functools.cached_property
-    def bounded(self) -> bool:
-        """True if U is bounded, by its support function along a random direction and the opposite.
-
-        Coupled blocks may bound each other and count as bounded.
-        """
-        if self.form.couplings:
-            return True
-        g = self.form.rmatvec(np.random.default_rng(0).standard_normal(self.form.n))
-        ends = (*self.form.supports(g), *self.form.supports([-u for u in g]))
-        return all(math.isfinite(height) for height, _ in ends)
 
     @property
     def extends(self) -> bool:
         """True if a solve may continue with the problem over the unit sphere, for 0 in U."""
-        if self.beyond is None or not self.bounded:
+        if self.beyond is None:
             return False
         if self.requested != "auto" and all(
             refusal(s, self.unit) for s in requested_solvers(self.beyond, UnitNorm)
@@ -287,7 +280,12 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             return False
         if self.by_rows and self.data.gram is not None:
             return self.data.gram.fits
-        return self.unit.rank > 0
+        return self.finite
+
+    @functools.cached_property
+    def finite(self) -> bool:
+        """True if U has a finite worst case along some w that is known, where solvers start for 0 in U."""
+        return self.unit.rank > 0 and math.isfinite(self.unit.height(self.unit.start()))
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
         if self.regime.convex:
@@ -371,7 +369,10 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             answer, size = replace(answer, q=q), form.size(q)
         norm = self.data.space.norm(x, self.model.dual)
         resolution = self.data.space.resolution
-        if not is_proven(certificate, tol):  # without a proof the sizes of U and of rounding decide
+        cancelled = self.data.gram is None and x.size == self.data.n and norm <= _CANCELLED * self.data.scale
+        if cancelled:
+            cancelled = bool((np.abs(x) <= _CANCELLED * self.data.sizes).all())
+        if cancelled or not is_proven(certificate, tol):  # the sizes of U and of rounding decide
             size = max(size, form.largest, _CANCELLED * self.data.scale / resolution)
         proof = Proof(answer, certificate, math.nan, w, None, x, size)
         return proof_of_distance(proof, norm, tol, resolution, lambda: _CANCELLED * self._largest_column())
@@ -380,6 +381,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         """True if the proof has w = 0 and a point in U, so that 0 counts as a point of U."""
         inside = proof.certificate.violation <= INSIDE
         return inside and proof.w is not None and not proof.w.any()
+
+    def settled(self, proof: Proof, tol: float) -> bool:
+        return super().settled(proof, tol) or self._zero_in_set(proof)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.answer.status == "infeasible":
@@ -394,8 +398,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             constant = "all features are constant, so 0 lies in U and w = 0; give features that vary"
             return Verdict("zero_in_set", constant)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
-        if not self.bounded:
-            message += " U has no bound, which the non-convex side needs: bound its domains."
+        if not self.by_rows and self.unit.rank > 0 and not self.finite:
+            message += " U has no bound, and no w with a finite worst case is known: bound its domains."
         if not self.extends:  # else another lowering continues
             message += f" {self._advice(monitor)}"
         return Verdict("zero_in_set", message)
@@ -448,8 +452,9 @@ class SphereLowering(_RobustLowering[UnitNorm]):
     def problem(self) -> str:
         """The text of the problem over the unit sphere, for `explain()`."""
         form = self.form
-        span = f"the span of U, dimension {form.rank} of {form.image.n}"
-        where = "R^n" if form.basis is None else span
+        where = f"the span of U, dimension {form.rank} of {form.image.n}" if form.flat else "R^n"
+        where += ", orthogonal to the lines in U" if form.image.endless[0].size else ""
+        where += ", <r, w> >= 0 for the rays r of U" if form.rays.size else ""
         return f"min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
 
     def describe(self) -> dict[str, str]:
@@ -526,7 +531,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             certificate = replace(certificate, kind="global" if bound_is_known else "local")
         kernel = self.data.gram is not None
         if inside and kernel and self._at_zero(certificate, GramSpace.resolution):
-            certificate = at_zero(-certificate.dual, self.size, certificate.violation)
+            certificate = at_zero(-certificate.dual, certificate.violation)
             nothing = np.zeros_like(w)
             return Proof(replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.size)
         return Proof(answer, certificate, certificate.primal, w, None, x, self.size)

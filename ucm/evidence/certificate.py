@@ -149,9 +149,12 @@ def is_proven(certificate: Certificate, tol: float) -> bool:
     return proven and certificate.kind == "global" and certificate.violation <= INSIDE
 
 
-def at_zero(norm: float, size: float, violation: float) -> Certificate:
-    """Return the certificate of w = 0: the norm of a point x near 0 is the gap, relative to the size of U."""
-    return bracket(0.0, -norm, violation, size or 1.0, rounding=0.0, size=1.0, wrong=None)
+def at_zero(norm: float, violation: float) -> Certificate:
+    """Return the certificate of w = 0 for a point x of U near 0: the optimum is at least `-||x||`.
+
+    There is no upper bound, as w does not have the length 1.
+    """
+    return bracket(math.inf, -norm, violation, 1.0, rounding=0.0, size=1.0, wrong=None)
 
 
 def certify(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, SolverError
 from ucm.evidence.bound import FeatureNormal
 from ucm.evidence.objective import tangent_plane, weights_in
-from ucm.evidence.sphere import normal_near
+from ucm.evidence.sphere import contradiction, normal_near
 from ucm.forms.display import sheet
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Answer
@@ -70,7 +70,8 @@ def linearised(
     """Return the problem `max {s : -s n in U}` with the optimum f(w) if the w of an answer is stationary.
 
     n is the normal of the unit ball at w. At a kink of the norm n is the subgradient nearest to the point x
-    of the answer. If U does not span the space, both sides are taken in its span.
+    of the answer. If U does not span the space, n is taken in the span of U, but the points are those of the
+    declared set, without a restriction.
     """
     v = form.lower(np.asarray(answer.w))
     x = form.lower(model.set.evaluate(data, iter(answer.q))[0])
@@ -78,10 +79,9 @@ def linearised(
     n = normal_near(form, v, -x / f if f > 0.0 else np.zeros_like(v))
     scope, scale = Parameters(scaled), data.scale if scaled else 1.0
     expression, constraints = model.set.cvxpy(data, scope)
-    inside = expression if form.basis is None else form.basis.T @ expression
     length = float(np.linalg.norm(n))
     s = cp.Variable()
-    constraints = [inside / scale + s * (n / length) == 0, *constraints]
+    constraints = [expression / scale + s * (form.lift(n) / length) == 0, *constraints]
     factor = scale / length
     problem = cp.Problem(cp.Maximize(factor * s + scope.zero()), constraints)
     return Reference(problem, cp.Problem(cp.Maximize(s), constraints), factor, s)
@@ -324,7 +324,8 @@ def verify_stationary(
 ) -> Verification:
     """Verify that w is stationary: compare f(w) with the optimum of the CVXPY problem linearised at w.
 
-    It cannot confirm that w is a global optimum. Options and errors as of `verify`.
+    It cannot confirm that w is a global optimum; a positive lower bound is held against the support function
+    of the declared set. Options and errors as of `verify`.
     """
     reference = linearised(model, data, form, solution.answer)
     result = solved(reference.unit, options)
@@ -332,7 +333,11 @@ def verify_stationary(
     if solution.certificate.primal <= max(tol, 1e-9) * solution.size:
         size = solution.size  # 0 lies on the boundary of U, as far as the solve can tell
     result = result._replace(value=reference.scale * result.value)
-    return compared(solution, result, tol, size=size, unit=reference.scale)
+    verification = compared(solution, result, tol, size=size, unit=reference.scale)
+    bound = solution.certificate.dual
+    if bound > 0.0 and contradiction(model, data, form, bound, solution.size):
+        verification = replace(verification, agrees=False)
+    return verification
 
 
 def verify_objective(

@@ -24,12 +24,13 @@ from ucm.forms.solution import Certificate
 from ucm.forms.solver import Answer, LowerBoundProof
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import nearest_on_ellipsoid
-from ucm.language.robust import RobustMargin
+from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.solvers.sphere.affine_rules import stays_inside
 
 _OUTSIDE = 1e-8  # violation of a point of U
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors
 _ROUNDING = 1e-13  # of the size of U
+_TRIALS = 3  # random w against which a lower bound is held
 
 
 # --- how far w is from stationary -----------------------------------------------------------------
@@ -51,6 +52,7 @@ def certify_unit(
     difference `f(w) + w'x`. It bounds the distance of 0 from the subdifferential of the Lagrangian.
 
     w has length 1 and lies in the span of U; `floor` is a known lower bound, `size` that of the points of U.
+    A positive bound is held against the declared set first (`contradiction`).
     """
     x, violation = member(model, data, list(answer.q))
     f = float(model.set.support(data, -w, form.image.splits(answer))[0])
@@ -67,14 +69,39 @@ def certify_unit(
             )
         floor = max(floor, bound)
     rounding = SEPARATED if data.gram is None else GramSpace.resolution
+    if floor > 0.0 and (wrong := contradiction(model, data, form, floor, size)):
+        raise SolverError(f"{wrong}); {fault('the span of this set', model)}")
     certificate = bracket(
         f, floor, 0.0, max(abs(f), 1e-12 * data.scale), rounding=rounding * size, size=size,
         curved=10.0 * _CLEAR * size, kind="local",
         wrong="a direction that separates 0 from a set that holds it); "
         + fault("the lowering of this set", model),
     )  # fmt: skip
-    span = None if form.basis is None else form.rank
+    span = form.rank if form.flat else None
     return replace(certificate, violation=violation, residual=residual, span=span), x
+
+
+def contradiction(model: RobustMargin, data: Data, form: UnitNorm, bound: float, size: float) -> str:
+    """Return why a lower bound of `min f(w)` over the span of U contradicts the declared set; "" if nothing.
+
+    f is at least the bound at random w of the span, and the width of U along a random direction orthogonal to
+    the span is 0. The width is a seminorm, so that this one direction finds a missing part of the span with
+    probability one.
+    """
+    generator, (p, n) = np.random.default_rng(0), (model.norm, form.image.n)
+    for v in generator.standard_normal((_TRIALS, form.rank)):
+        w = form.lift(form.inside(v))
+        f = model.set.support(data, -w, {})[0]
+        if f < bound * data.space.norm(w, p) - _CLEAR * size:
+            return f"the certificate contradicts the support function (bound {bound:.6g} for f of random w"
+    if form.flat:
+        u = form.image.off_lines(generator.standard_normal(n))
+        u = u - form.lift(form.lower(u))
+        u = u / data.space.norm(u)
+        width = sum(model.set.support(data, sign * u, {})[0] for sign in (1.0, -1.0))
+        if width > _CLEAR * size:
+            return f"the certificate contradicts the support function (width {width:.2g} beside the span"
+    return ""
 
 
 def normal_near(form: UnitNorm, v: Vec, target: Vec) -> Vec:
@@ -113,12 +140,14 @@ def has_full_rank(form: UnitNorm, w: Vec) -> bool:
 def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundProof) -> float:
     """Return a lower bound of `min f(w)` over `||w||_p = 1` in the span of U from a witness, or -inf.
 
-    * "vertices": points of U along every vertex of the ball in the dual norm (p = inf and p = 1);
+    * "vertices": points of U along every vertex of the ball in the dual norm (p = inf and p = 1), or along
+      the vector that takes their place if rays of U span the space;
     * "points": the ball around 0 in the dual norm that lies in the convex hull of points of U;
     * "rule": `x(q0 + V u) = x0 + M u` in U for all `||u||_2 <= 1`, an ellipsoid: the distance from 0 to its
       surface; for p < 2 over the largest `||w||_p / ||w||_2`.
     """
-    kinds = ("points", "rule", "vertices") if form.norm in (1.0, np.inf) else ("points", "rule")
+    held = form.norm in (1.0, np.inf) or form.rays.size > 0
+    kinds = ("points", "rule", "vertices") if held else ("points", "rule")
     if witness.kind not in kinds:
         raise SolverError(
             f"witness: expected a kind among {', '.join(kinds)} for p = {form.norm:g}, got "
@@ -176,18 +205,19 @@ def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundPr
 def _held(form: UnitNorm, points: np.ndarray) -> float:
     """Return the lower bound from points of U along the vertices of the dual unit ball (p = 1 or inf).
 
-    With `x_k = -r_k g_k + e_k` in U for every vertex g_k: for any w some `<g_k, w> = ||w||_p`, and
+    With `x_k = -r_k g_k + e_k` in U for every vertex g_k: for any w some `<g_k, w> >= ||w||_p`, and
     `f(w) >= -w'x_k >= (r_k - ||e_k||) ||w||_p`, the norm of e_k dual to that of w. With the box around the
     unit ball, `sum_i R_i |e_ki|` may replace this norm.
     """
     least, box = np.inf, form.box()
-    dual = np.inf if form.norm == 1.0 else 1.0
+    dual = dual_exponent(form.norm)
     vertices = list(form.vertices())
     for g, x in zip(vertices, points, strict=False):
         r = -float(g @ x) / float(g @ g)
         ball = r - form.image.space.norm(form.lift(x + r * g), dual)
         least = min(least, max(ball, _in_box(box, g, x)))
-    return least if len(vertices) == len(points) else -np.inf
+    proves = len(vertices) == len(points) and (least > 0.0 or not form.rays.size)
+    return least if proves else -np.inf
 
 
 def _in_box(box: Vec, g: Vec, x: Vec) -> float:

@@ -10,17 +10,30 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import orth
+from scipy.optimize import nnls
 
 from ucm.data.bound_data import Space
 from ucm.data.linear_map import LinearMap, Vec, VStack
 from ucm.errors import brief
 from ucm.forms.solver import Answer, Expected, Solver
 from ucm.language.contracts import Block, Coupling, LoweredSet, Path, Projectable
+from ucm.language.domains import Box
 
 _TINY = float(np.finfo(float).tiny)
-_ROUNDS = 10  # limit of rounds that remove unbounded columns
-_MOST = 1000  # largest block whose weights are tested one by one
 _ROUNDING = 1e-14  # of an inner product
+_SAME = 1e-10  # sine of the angle between two lines
+
+
+def endless_box(block: Block) -> Box | None:
+    """Return the domain of a block if it is a box with an infinite bound."""
+    box = block.domain
+    return box if isinstance(box, Box) and np.isinf(np.hstack(box.bounds())).any() else None
+
+
+def in_dual_cone(rays: NDArray[np.float64], v: Vec) -> Vec:
+    """Return the vector nearest to v with `<r, v> >= 0` for all rays r, the columns of a matrix."""
+    return v + rays @ nnls(rays, -v)[0] if rays.size else v
 
 
 @dataclass(frozen=True)
@@ -118,14 +131,13 @@ class MinNorm:
 
     @functools.cached_property
     def largest(self) -> float:
-        """The size of U: the largest `size` at the centres and at extreme points in one direction.
+        """The size of U: the largest `size` at the centres and at `extremes`."""
+        return max(self.size(self.centers()), self.size(self.extremes()))
 
-        A block with an unbounded support in this direction stays at its centre.
-        """
-        heights = self.supports(self.rmatvec(np.ones(self.n)))
-        centers = self.centers()
-        far = [q if np.isfinite(h) else c for (h, q), c in zip(heights, centers, strict=True)]
-        return max(self.size(centers), self.size(far))
+    def extremes(self) -> list[Vec]:
+        """Return the blocks of an extreme point in one direction, at their centres if there is no end."""
+        supports = zip(self.supports(self.rmatvec(np.ones(self.n))), self.centers(), strict=True)
+        return [q if np.isfinite(height) else center for (height, q), center in supports]
 
     def residuals(self, q: Sequence[Vec]) -> list[Vec]:
         """Return the residual `B_j q + offset_j` of every coupling j."""
@@ -147,6 +159,16 @@ class MinNorm:
     def supports(self, g: Sequence[Vec]) -> list[tuple[float, Vec]]:
         """Return for every block the support function of its domain at g_k, and a maximiser."""
         return [b.domain.support(u) for b, u in zip(self.blocks, g, strict=True)]
+
+    def farthest(self, w: Vec) -> list[tuple[float, Vec]]:
+        """Return `supports` at `A_k' w`, of which rounding counts as 0 if a support is infinite."""
+        g = self.rmatvec(w)
+        supports = self.supports(g)
+        if all(np.isfinite(height) for height, _ in supports):
+            return supports
+        far = _ROUNDING * float(np.linalg.norm(w))
+        blocks = zip(self.blocks, g, strict=True)
+        return self.supports([np.where(np.abs(u) <= far * b.map.column_norms(), 0.0, u) for b, u in blocks])
 
     def lower_bound(self, w: Vec, multipliers: Sequence[Vec] = ()) -> float:
         """Return the lower bound of the optimum by any w with `||w||_p <= 1` and any multipliers mu.
@@ -170,38 +192,35 @@ class MinNorm:
         size = sum(float(np.linalg.norm(mu)) * u for mu, u in zip(multipliers, units, strict=True))
         return size > _TINY and self.lower_bound(np.zeros(self.n), multipliers) > 1e-9 * size
 
-    def bounded(self, w: Vec) -> Vec | None:
-        """Return the projection of w orthogonal to the columns along which U is unbounded against w.
+    @functools.cached_property
+    def endless(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """An orthonormal basis of the lines in U, (n, l), and unit vectors along its other rays, (n, k).
 
-        None if there is no such column, or w is in their span. If U contains a line, only w orthogonal to it
-        has a finite support; a solver satisfies this only up to its accuracy.
+        They are the images of the coordinates of boxes with infinite bounds, which couplings could bound.
         """
-        columns: list[Vec] = []
-        for _ in range(_ROUNDS):
-            directions = self._endless(w)
-            if not directions:
-                return w if columns else None
-            columns += directions
-            Z = np.linalg.qr(np.array(columns).T)[0]
-            w = w - Z @ (Z.T @ w)
-            w = w - Z @ (Z.T @ w)  # to rounding
-        return None
+        lines, rays = [np.zeros((self.n, 0))], [np.zeros((self.n, 0))]
+        for b in () if self.couplings else self.blocks:
+            if (box := endless_box(b)) is not None:
+                below, above = (np.broadcast_to(np.isinf(end), b.map.shape[1]) for end in box.bounds())
+                A = b.map.matmat(np.diag(np.where(above, 1.0, -1.0)))
+                lines.append(A[:, below & above])
+                rays.append(A[:, below ^ above])
+        columns = (F[:, F.any(axis=0)] for F in (np.hstack(lines), np.hstack(rays)))
+        L, R = (F / np.linalg.norm(F, axis=0) for F in columns)
+        return (orth(L, rcond=_SAME) if L.size else L), R
 
-    def _endless(self, w: Vec) -> list[Vec]:
-        """Return the columns along which U is unbounded against w, beyond rounding."""
-        images = []
-        for b in self.blocks:
-            g, d = -b.map.rmatvec(w), b.map.shape[1]
-            if d > _MOST or np.isfinite(b.domain.support(g)[0]):
-                continue
-            far = _ROUNDING * b.map.column_norms() * float(np.linalg.norm(w))
-            for j in np.flatnonzero(np.abs(g) > far):
-                e = np.zeros(d)
-                e[j] = g[j]
-                if b.domain.support(e)[0] == np.inf:
-                    e[j] = 1.0
-                    images.append(b.map.matvec(e))
-        return images
+    def off_lines(self, x: Vec) -> Vec:
+        """Return the projection of x orthogonal to the lines in U: another point of U if x is one."""
+        lines = self.endless[0]
+        return x - lines @ (lines.T @ x)
+
+    def bounded(self, w: Vec) -> Vec | None:
+        """Return the vector nearest to w along which the support of -U is finite, as far as boxes decide.
+
+        None if that is 0.
+        """
+        w = in_dual_cone(self.endless[1], self.off_lines(self.off_lines(w)))
+        return w if w.any() else None
 
     def stacked(self, block: int, weights: Sequence[float]) -> LinearMap:
         """Return the linear map `[A_k; weights_j B_jk]` of one block: features above, couplings below."""

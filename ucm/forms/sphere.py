@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.forms.distance import MinNorm
+from ucm.forms.distance import MinNorm, endless_box, in_dual_cone
 from ucm.forms.faces import SumOfHulls, min_norm_point
 from ucm.forms.solver import Answer, Expected
+from ucm.language.contracts import Block
+from ucm.language.domains import Box
 from ucm.language.robust import dual_exponent
 
 _ROUNDING = 1e-13  # of a coordinate
+_ALONG = 1e-14  # of the largest entry of a direction
 _ORTHOGONAL = 1e-12  # of a unit vector
 _FLAT = 1e-7  # of the width of U: thinner is rounding of the samples
 
@@ -26,14 +30,15 @@ class UnitNorm:
     `min f(w)` over `||w||_p = 1` in the span of U, `f(w) = max over x in U of -w'x`.
 
     f is convex, positively homogeneous and not negative; its minimum is the distance, in the dual norm,
-    from 0 to the boundary of U. Directions orthogonal to the span are excluded, as f is 0 there.
-    If U does not span R^n, w = basis v, and all methods use the coordinates v.
+    from 0 to the boundary of U. Directions orthogonal to the span are excluded, as f is 0 there. f is finite
+    on the dual cone of the recession cone of U only: w is orthogonal to the lines in U, and `<r, w> >= 0`
+    for its other rays r. If these w do not span R^n, w = basis v, and all methods use the coordinates v.
 
     Attributes
     ----------
     image : the lowered set
     norm : p in [1, inf]
-    basis : (n, r) orthonormal columns that span U; None if U spans R^n
+    basis : (n, r) orthonormal columns that span U without its lines; None if they span R^n
     hulls : the set as a sum of reduced hulls in the coordinates v; None for another set
 
     Notes
@@ -49,13 +54,15 @@ class UnitNorm:
     @classmethod
     def of(cls, image: MinNorm, norm: float) -> UnitNorm:
         """Return the problem over the unit sphere of a lowered set that contains 0."""
-        hulls = None
-        if not image.couplings and all(b.groups is not None for b in image.blocks):
-            hulls = SumOfHulls.of(image.center, [(b.map.matrix().T, b.groups) for b in image.blocks])
+        hulls, groups = None, [() if _is_free(b) else b.groups for b in image.blocks]
+        if not image.couplings and None not in groups:
+            rows = (b.map.matrix().T for b in image.blocks)
+            hulls = SumOfHulls.of(image.center, zip(rows, groups, strict=True))
         if hulls is None:
-            basis = _span(*_directions(image))
+            basis = _span_of(image)
         else:
-            basis = _span(hulls.directions(), np.abs(hulls.points).max(axis=0))
+            differences = image.off_lines(hulls.directions().T).T
+            basis = _span(differences, np.abs(hulls.points).max(axis=0))[0]
         if hulls is not None and basis is not None:
             hulls = hulls.in_basis(basis)
         return cls(image, norm, basis, hulls)
@@ -68,6 +75,30 @@ class UnitNorm:
     def rank(self) -> int:
         """The dimension of the span of U."""
         return self.image.n if self.basis is None else self.basis.shape[1]
+
+    @functools.cached_property
+    def rays(self) -> NDArray[np.float64]:
+        """The rays of U that are no lines, in the coordinates v, (r, k)."""
+        rays = self.image.endless[1]
+        return rays if self.basis is None else self.basis.T @ rays
+
+    @property
+    def flat(self) -> bool:
+        """True if w is restricted to the span of U, which is not R^n, and not by the lines in U alone."""
+        return self.rank + self.image.endless[0].shape[1] < self.image.n
+
+    @functools.cached_property
+    def bounded(self) -> bool:
+        """True if U has no rays but lines, by f at a random direction and the opposite.
+
+        Coupled blocks may bound each other and count as bounded.
+        """
+        v = np.random.default_rng(0).standard_normal(self.rank)
+        return bool(self.image.couplings) or all(np.isfinite(self.height(u)) for u in (v, -v))
+
+    def inside(self, v: Vec) -> Vec:
+        """Return the coordinates nearest to v for which `<r, v> >= 0` for all rays r of U."""
+        return in_dual_cone(self.rays, v)
 
     def lift(self, v: Vec) -> Vec:
         """Return `w = basis v` of the coordinates v."""
@@ -101,17 +132,25 @@ class UnitNorm:
         """Return the starting coordinates: those of the given w at norm 1, or `start()`."""
         return self.start() if start is None or start.w is None else self.unit(self.lower(start.w))
 
+    def centers(self) -> list[Vec]:
+        """Return the centre of the domain of every block; of a box without a bound its point nearest to 0."""
+        pairs = zip(self.image.blocks, self.image.centers(), strict=True)
+        boxes = ((endless_box(b), c) for b, c in pairs)
+        return [c if box is None else box.project(0.0 * c) for box, c in boxes]
+
     def start(self) -> Vec:
         """Return the default start: the difference of the barycentres or, if 0, the thinnest coordinate.
 
+        Both are moved to where f is finite; if it is finite nowhere, the first coordinate is returned.
         Barbero, Takeda and Lopez (2015), section 5.5; f is least in the thinnest coordinate.
         """
-        v = self.lower(self.image.matvec(self.image.centers()))
+        v = self.inside(self.lower(self.image.matvec(self.centers())))
         scale = max((float(b.map.column_norms().max(initial=0.0)) for b in self.image.blocks), default=0.0)
         if self.image.space.norm(v) > 1e-12 * scale:
             return self.unit(v)
-        units = [self.unit(e) for e in np.eye(self.rank)]
-        return min(units, key=self.height)
+        units = map(self.inside, np.vstack([np.eye(self.rank), -np.eye(self.rank)]))
+        feasible = [self.unit(v) for v in units if self.image.space.norm(v) > _ORTHOGONAL]
+        return min(feasible, key=self.height, default=np.eye(self.rank)[0])
 
     def height(self, v: Vec) -> float:
         """Return the worst case f at the coordinates v, without the couplings."""
@@ -122,7 +161,7 @@ class UnitNorm:
     def highest(self, v: Vec) -> tuple[float, list[Vec]]:
         """Return f without the couplings, and the blocks of a maximiser x of `-w'x`."""
         w = self.lift(v)
-        supports = self.image.supports([-u for u in self.image.rmatvec(w)])
+        supports = self.image.farthest(-w)
         return -float(self.image.center @ w) + sum(h for h, _ in supports), [q for _, q in supports]
 
     def normal(self, v: Vec) -> Vec:
@@ -168,8 +207,15 @@ class UnitNorm:
         """Return the vertices g of the dual-norm ball in the coordinates v; `||w||_p = max <g, w>`.
 
         They are +-e_j for p = inf, and for p = 1 all signs in the order of a Gray code. Vertices orthogonal
-        to the span of U are left out.
+        to the span of U are left out. If the rays R of U span the space, one vector g is enough, and
+        `<g, w> >= ||w||_p` for all w with `u = R'w >= 0`: with P the pseudoinverse of R', `w = P u` and
+        `||w||_p <= sum_i u_i ||P_i||_p = <g, w>`.
         """
+        if self.rays.size:
+            P = np.linalg.pinv(self.rays.T)
+            if np.linalg.matrix_rank(self.rays) == self.rank:
+                yield self.rays @ [self.length(column) for column in P.T]
+            return
         n = self.image.n
         rows: Iterable[Vec] = ()
         if self.norm == np.inf:
@@ -177,7 +223,7 @@ class UnitNorm:
         elif self.norm == 1.0:
             flips = ((k ^ k >> 1) >> np.arange(n) & 1 for k in range(2**n))
             rows = (np.where(each, -np.ones(n), 1.0) for each in flips)
-        return (g for g in map(self.lower, rows) if np.linalg.norm(g) > _ORTHOGONAL)
+        yield from (g for g in map(self.lower, rows) if np.linalg.norm(g) > _ORTHOGONAL)
 
     def box(self) -> Vec:
         """Return the largest `|v_i|` over `||w||_p <= 1`, (r,)."""
@@ -215,50 +261,99 @@ class UnitNorm:
         return float(np.linalg.norm(residual)), face.weights(shares[: face.index.size]), normal
 
 
-def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:
-    """Return rows that span the differences of points of U, and the sizes of the points by coordinate.
+# --- the span of U ---------------------------------------------------------------------------------
+def _is_free(block: Block) -> bool:
+    """True if the domain of a block is a whole space."""
+    return isinstance(block.domain, Box) and bool(np.isinf(np.hstack(block.domain.bounds())).all())
 
-    The rows are maximisers in at most n + 2 random directions, minus the centre of U.
+
+def _span_of(image: MinNorm) -> NDArray[np.float64] | None:
+    """Return orthonormal columns that span U without its lines; None if they span R^n.
+
+    The span is that of the differences of points, as 0 lies in U, by the weights q where these are fewer than
+    the features. Couplings are left out, and where U has no end the direction itself counts as a difference:
+    the span may be too large, which is safe, as the minimum over more w is lower (0 at worst). Over too few w
+    it would be no bound.
     """
-    generator = np.random.default_rng(0)
-    center = image.matvec(image.centers())
-    rows, large = [], np.abs(image.center)
-    for k in range(min(image.n, sum(b.map.shape[1] for b in image.blocks)) + 2):
-        g = [generator.standard_normal(b.map.shape[1]) for b in image.blocks]
-        q = [p for _, p in image.supports(g)]
-        rows.append(image.matvec(q) - center)
-        if k == 0:  # without cancellation: signed samples may sum to rounding
-            for b, p in zip(image.blocks, q, strict=True):
-                large = large + b.map.sizes(p)
-    return np.array(rows), large
+    far = image.extremes()
+    if not far:
+        return np.zeros((image.n, 0))
+    large = sum((b.map.sizes(q) for b, q in zip(image.blocks, far, strict=True)), start=np.abs(image.center))
+    ends = np.cumsum([q.size for q in far])
+
+    def along_weights(u: Vec) -> Vec:
+        u = np.where(np.abs(u) <= _ALONG * np.abs(u).max(), 0.0, u)
+        g = np.split(u, ends[:-1])
+        q = _difference(image.supports(g), image.supports([-v for v in g]))
+        return u if q is None else np.concatenate(q)
+
+    def along_features(u: Vec) -> Vec:
+        q = _difference(image.farthest(u), image.farthest(-u))
+        return image.off_lines(u if q is None else image.matvec(q) - image.center)
+
+    if ends[-1] < image.n:
+        found = _all_differences(along_weights, np.eye(ends[-1]), np.zeros(ends[-1]))
+        rows = [image.off_lines(image.matvec(np.split(q, ends[:-1])) - image.center) for q in found]
+        return _span(np.array(rows), large)[0]
+    return _span(_all_differences(along_features, image.off_lines(np.eye(image.n)), large), large)[0]
 
 
-def _span(rows: NDArray[np.float64], large: Vec) -> NDArray[np.float64] | None:
-    """Return orthonormal columns that span the rows; None if the rows span R^n.
+def _difference(far: list[tuple[float, Vec]], near: list[tuple[float, Vec]]) -> list[Vec] | None:
+    """Return the differences of maximisers by block; None if a support is infinite."""
+    if not all(np.isfinite(height) for height, _ in (*far, *near)):
+        return None
+    return [a - b for (_, a), (_, b) in zip(far, near, strict=True)]
+
+
+def _all_differences(
+    across: Callable[[Vec], Vec], probes: NDArray[np.float64], large: Vec
+) -> NDArray[np.float64]:
+    """Return rows that span all differences of points of a set; `across(u)` is one that is longest along u.
+
+    The longest `<u, x - y>` is a seminorm of u, 0 exactly for u orthogonal to all differences. So a span of
+    some differences holds all of them if the seminorm is 0 along each vector of a basis of the complement.
+    The differences along these vectors, at first along the `probes`, which span the space, are therefore
+    added until the rank grows no more.
+    """
+    rows, rank = np.zeros((0, large.size)), -1
+    while True:
+        rows = np.vstack([rows, *map(across, probes)])
+        basis, probes = _span(rows, large)
+        if basis is None or basis.shape[1] == rank:
+            return rows
+        rank = basis.shape[1]
+
+
+def _span(rows: NDArray[np.float64], large: Vec) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """Return orthonormal columns that span the rows, None if they span R^n, and rows for the complement.
 
     The rank is that of the columns scaled to length one, so that units of the features do not count; a
-    column is 0 when it is rounding of the coordinate's size.
+    column is 0 when it is rounding of the coordinate's size. The complement is orthonormal over the scaled
+    columns, and leaves out columns that are 0; it has no rows for thousands of columns of fewer rows.
     """
     n = rows.shape[1]
     sizes = np.sqrt(np.einsum("ij,ij->j", rows, rows))
     used = np.flatnonzero(sizes > _ROUNDING * np.sqrt(rows.shape[0]) * large)
+    none = np.zeros((0, n))
     if used.size == 0:
-        return np.zeros((n, 0))
+        return none.T, none
     scaled = rows[:, used] / sizes[used]
     if scaled.shape[0] >= used.size:
         gram = scaled.T @ scaled
         if float(np.linalg.eigvalsh(gram)[0]) > 1e3 * _FLAT**2 * used.size:
-            return None if used.size == n else np.eye(n)[:, used]
+            return (None if used.size == n else np.eye(n)[:, used]), none
     if scaled.shape[0] > used.size:
         scaled = np.linalg.qr(scaled, mode="r")
     _, s, V = np.linalg.svd(scaled, full_matrices=used.size < 3000)
     rank = int((s > _FLAT * s[0]).sum())
     if rank == used.size:
-        return None if used.size == n else np.eye(n)[:, used]
+        return (None if used.size == n else np.eye(n)[:, used]), none
     basis = np.zeros((n, rank))
-    if V.shape[0] == used.size:  # orthogonal to the null vectors of the unscaled columns
-        null = np.linalg.qr((V[rank:] / sizes[used]).T, mode="complete")[0]
-        basis[used] = null[:, used.size - rank :]
-    else:
+    if V.shape[0] < used.size:
         basis[used] = np.linalg.qr((V[:rank] * sizes[used]).T)[0]
-    return basis
+        return basis, none
+    complement = np.zeros((used.size - rank, n))
+    complement[:, used] = V[rank:] / sizes[used]
+    # orthogonal to the null vectors of the unscaled columns
+    basis[used] = np.linalg.qr(complement[:, used].T, mode="complete")[0][:, used.size - rank :]
+    return basis, complement

@@ -21,6 +21,7 @@ from scipy import sparse
 from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
+from ucm.language.domains import NormBall
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -30,6 +31,7 @@ Index = NDArray[np.intp]
 _SHORT = 200_000  # entries up to which HiGHS runs in the main thread, for some 0.1 s
 _POLL = 0.1  # seconds between checks for Ctrl-C
 _LEAST = 1e-9  # least scale of a feature, relative to the scale of all features
+_SMALL = 1e-6  # radius of a ball that is the unit of its own coordinates
 
 
 # --- linear programs, HiGHS ---------------------------------------------------------------------
@@ -295,16 +297,19 @@ class Blocks:
         self.constraints: list = []
         for b in form.blocks:
             d = b.map.shape[1]
-            v: Any = cp.Variable(d) / (d if b.samples is not None else 1)
+            size = b.domain.size()
+            number = None if size is None else size.number
+            u: Any = cp.Variable(d) / (d if b.samples is not None else 1)
+            v, ball = u, isinstance(b.domain, NormBall) and b.domain.around is None
+            if ball and number is not None and 0.0 < number < _SMALL:  # below the accuracy of the program
+                v, number = number * u, 1.0
             A = (b.map.matrix() if basis is None else basis.T @ b.map.matrix()) / self.scale
             largest = abs(A).max(axis=1)
             largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
             sizes = np.maximum(sizes, largest)
-            size = b.domain.size()
-            number = None if size is None else size.number
             self.q.append(v)
             self.x = self.x + A @ v
-            self.constraints += b.domain.cvxpy(v, number)
+            self.constraints += b.domain.cvxpy(u, number)
         self.sizes = np.maximum(sizes, _LEAST)
         self.meets: list = []
         for c, unit in zip(form.couplings, self.units, strict=True):

@@ -20,6 +20,7 @@ from ucm.language.contracts import (
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import reindexed, subpaths
 
+_ROUNDING = 1e-14  # of each feature
 _INACCURATE = 1e-2  # the largest violation of an inaccurate answer; a larger one is of a wrong answer
 
 
@@ -69,7 +70,7 @@ class Intersection(UncertaintySet, RotationInvariant):
         violation = distance / unit if distance > 0.0 else 0.0
         if data.gram is None and a.size == data.n:
             each = float(np.max(np.abs(a - b) / data.sizes, initial=0.0))  # small features count too
-            violation = max(violation, min(each, _INACCURATE))
+            violation = max(violation, min(each, _INACCURATE)) if each > _ROUNDING else 0.0
         return a, max(violation_a, violation_b, violation)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:

@@ -42,7 +42,9 @@ class Subgradient(Solver[UnitNorm]):
         check_fields(self, step=POSITIVE, max_steps=COUNT)
 
     def refuse(self, form: UnitNorm) -> str | None:
-        return "an intersection has no subgradient at hand" if form.image.couplings else None
+        if form.image.couplings:
+            return "an intersection has no subgradient at hand"
+        return None if form.bounded else "U has no bound"
 
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         v = form.begin(start)

@@ -162,7 +162,7 @@ class Relaxation:
     def of(cls, form: UnitNorm) -> Relaxation:
         """Return the decomposition of a form without its couplings."""
         r, image = form.rank, form.image
-        center, centers = form.lower(image.center), image.centers()
+        center, centers = form.lower(image.center), form.centers()
         fixed, V, parts = np.zeros((r, r)), [], []
         for k, block in enumerate(image.blocks):
             F, constraints = form.block_matrix(k), inner_constraints(block)
@@ -182,7 +182,7 @@ class Relaxation:
 
     def completed(self, rule: AffineRule | None) -> LowerBoundProof:
         """Return the proof by the rule of the hulls, if given, and those of the balls, by block."""
-        q, V = self.form.image.centers(), [S.copy() for S in self.V]
+        q, V = self.form.centers(), [S.copy() for S in self.V]
         if rule is not None and self.hulls is not None:
             weights, slopes = self.hulls.blocks(rule.q), self.hulls.blocks(rule.V)
             for k in {k for k, *_ in self.hulls.owner}:

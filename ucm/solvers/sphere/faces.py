@@ -59,6 +59,8 @@ class Faces(Solver[UnitNorm]):
     def refuse(self, form: UnitNorm) -> str | None:
         if form.norm not in (1.0, np.inf):
             return "it takes p = 1 and p = inf"
+        if not form.bounded:
+            return "U has no bound"
         if form.norm == 1.0 and form.image.n > self.most:
             return f"p = 1 has 2^n faces: it takes up to {self.most} features, got {form.image.n}"
         return None
@@ -69,9 +71,8 @@ class Faces(Solver[UnitNorm]):
         if form.hulls is None and not form.image.couplings:
             cuts = Cuts(form, monitor, v)
             found = self._search(form, monitor, cuts.reach, answer)
-            if cuts.bounded:
-                monitor.passes += cuts.passes
-                return found
+            monitor.passes += cuts.passes
+            return found
         return self._search(form, monitor, radial(form, monitor), answer)
 
     def _search(self, form: UnitNorm, monitor: Monitor, reach: Reach, answer: Answer) -> Answer:
@@ -104,7 +105,6 @@ class Cuts:
     Attributes
     ----------
     v, best : the unit vector with the least f so far, and this value
-    bounded : whether every support so far was finite; no later answer has a meaning otherwise
     passes : products with the samples
     """
 
@@ -114,7 +114,7 @@ class Cuts:
         self.last: _Program | None = None
         self.points: list[Vec] = []
         self.blocks: list[list[Vec]] = []
-        self.v, self.best, self.bounded, self.passes = start, np.inf, True, 0
+        self.v, self.best, self.passes = start, np.inf, 0
         for v in (start, *np.eye(form.rank), *-np.eye(form.rank)):
             self._support(v)
         size = np.abs(np.array(self.points)).max(axis=0, initial=0.0)
@@ -123,13 +123,10 @@ class Cuts:
         self.flat = _FLAT * float(np.linalg.norm(size))
 
     def _support(self, v: Vec) -> float:
-        """Return f(v), and record its point of U as a cut; inf once a support was infinite."""
+        """Return f(v), and record its point of U as a cut."""
         form = self.form
         height, q = form.highest(v)
         self.passes += 1
-        self.bounded = self.bounded and bool(np.isfinite(height))
-        if not self.bounded:
-            return np.inf
         self.points.append(form.lower(form.image.matvec(q)))
         self.blocks.append(q)
         far = height / form.length(v)
@@ -151,7 +148,7 @@ class Cuts:
         for step in range(1, _MOST * (g.size + 1)):
             if self.monitor.timed_out:
                 return None
-            solved = program.solve() if self.bounded else None
+            solved = program.solve()
             if solved is None:
                 break
             low, v, shares = solved
@@ -162,15 +159,13 @@ class Cuts:
             tried = best + way * (v - best)
             tried /= float(tried @ g)
             above = self._support(tried)
-            if not self.bounded:
-                break
             if above < height:
                 best, height = tried, above
                 cut = (low, best, shares)
             program.cut(self.points[-1][None])
             if way == 1.0 and above <= low + self.flat:
                 break  # the bound of the program is exact at its solution
-        if cut is None or not self.bounded:
+        if cut is None:
             return None
         low, best, shares = cut
         used = np.flatnonzero(shares > 0.0)

@@ -65,6 +65,8 @@ class Facets(Solver[UnitNorm]):
     def refuse(self, form: UnitNorm) -> str | None:
         if form.image.couplings:
             return "an intersection has no support function at hand"
+        if not form.bounded:
+            return "U has no bound"
         if form.rank > self.most:
             return f"it takes up to {self.most} dimensions, got {form.rank}"
         return None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from ucm.data.linear_map import Vec
 from ucm.data.options import check_fields, optional
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, Solver, solver_of
+from ucm.forms.solver import Answer, LowerBoundProof, Solver, solver_of
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers.sphere.ray_shooting import radial
+from ucm.solvers.sphere.ray_shooting import Reach, radial
 
 _PROGRAMS = 500  # at most
 
@@ -27,7 +28,8 @@ class Linearize(Solver[UnitNorm]):
     As `||w||_p >= <g_k, w> = 1` and f >= 0 the objective never increases, and where it stays w_k is
     stationary. Each problem is solved in its dual, `max {s : -s g_k in U}`: for sums of reduced hulls one
     linear program with the basis of the last one (HiGHS), for the others a conic program (Clarabel), or
-    nearest points.
+    nearest points. Where rays of U span the space, the first program is that of a vector that proves a lower
+    bound.
 
     Parameters
     ----------
@@ -50,10 +52,19 @@ class Linearize(Solver[UnitNorm]):
         return None
 
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        v = form.begin(start)
         reach = radial(form, monitor, self.nearest)
+        cone = next(form.vertices(), None) if form.rays.size else None
+        first = None if cone is None else reach(cone)
+        if first is None:
+            return self._descend(form, monitor, reach, form.begin(start))
+        v = form.unit(first.v) if start is None else form.begin(start)
+        proof = LowerBoundProof("vertices", [first.q])
+        return replace(self._descend(form, monitor, reach, v), witness=proof)
+
+    def _descend(self, form: UnitNorm, monitor: Monitor, reach: Reach, v: Vec) -> Answer:
+        """Return the answer of successive linearisations from the coordinates v."""
         least = np.inf if form.image.couplings else form.height(v)
-        answer = Answer(form.image.centers(), form.lift(v))
+        answer = Answer(form.centers(), form.lift(v))
         # a conic answer is known to its tolerance only
         same = 1e-13 if form.hulls is not None else 1e-2 * monitor.tol
         limit = monitor.limit(_PROGRAMS)

@@ -181,11 +181,13 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
                 break
         else:
             return None
-        w = numbers(equation.dual_value) / blocks.sizes
+        w = form.inside(numbers(equation.dual_value) / blocks.sizes)
         slope = float(w @ normal)
         if slope == 0.0:
             return None
         far = blocks.scale * float(s.value) / length
-        return RayPoint(far, w / slope, blocks.point(), blocks.multipliers(1.0 / slope))
+        # into domains that are smaller than the accuracy of the program
+        q = form.image.begin(Answer(blocks.point()))
+        return RayPoint(far, w / slope, q, blocks.multipliers(1.0 / slope))
 
     return reach
