@@ -25,7 +25,7 @@ from ucm.data.moments import in_double
 from ucm.data.readers import feature_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import refuse_unsound, scale_hint
-from ucm.errors import ParameterError, SolverError, warn_of
+from ucm.errors import ParameterError, ScaleWarning, SolverError, warn_of
 from ucm.estimators.multiclass import (
     Pair,
     Problems,
@@ -339,7 +339,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         problems = Problems(self, samples)
         kernel, options = kernel_options(self, X, samples.weights)
         if self.kernel != "precomputed" and (hint := scale_hint(X)):
-            warn_of(f"Classifier: {hint}, and mostly improves it", UserWarning)
+            warn_of(f"Classifier: {hint}, and mostly improves it", ScaleWarning)
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
             prefix, arguments = pair.prefix(classes), problems.arguments(pair)

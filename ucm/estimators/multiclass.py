@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, TypeVar
@@ -141,7 +142,9 @@ def each(work: Callable[[Part], Result], parts: Sequence[Part], n_jobs: int | No
     if n_jobs in (None, 1) or len(parts) == 1:
         yield from map(work, parts)
     else:
-        results: Any = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(p) for p in parts)
+        # each thread keeps what is silenced here
+        tasks = [delayed(copy_context().run)(work, part) for part in parts]
+        results: Any = Parallel(n_jobs=n_jobs, require="sharedmem")(tasks)
         yield from results
 
 

@@ -6,7 +6,6 @@ import copy
 import functools
 import operator
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -30,7 +29,7 @@ from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double, with_features
 from ucm.data.validation import refuse_empty
 from ucm.data.weights import ClassWeight, class_factors, untagged
-from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError, brief
+from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError, brief, silenced
 from ucm.estimators.multiclass import about_pair, answers, pair_factors, pairs_of, score_sign
 from ucm.estimators.validation import kernel_options, labels_of, solve_options
 from ucm.forms.solution import Solution
@@ -294,8 +293,8 @@ def scores_of_rows(
     check_folds("ClassifierCV", cv, scoring)
     models = [model.with_params(**{name: float(value)}) for value in values]
     shared = SharedPasses(source)
-    # outside of the worker threads: warning filters and the number of BLAS threads hold for all threads
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), blas_threads(0):
+    # the number of BLAS threads holds for all threads
+    with silenced(ConvergenceWarning), blas_threads(0):
         folds = shared.split(cv)
         problems = shared.run(
             [functools.partial(_problems, classifier, train, classes) for train, _ in folds]
