@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ucm.data.array_rows import FileRows, array_in_file, of_arrays, of_group, signature_of
+from ucm.data.array_rows import FileRows, array_in_file, of_arrays, of_group, reading, signature_of
 from ucm.data.columns import EVERY, Features, RowColumns
 from ucm.data.dask_rows import DaskRows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
@@ -132,9 +132,13 @@ def _opened(X: Any, y: RowColumns, block: int | None, features: Features = EVERY
     if kind is not None:
         path, table = Path(X), kind in _TABLES
         signature = signature_of(path)  # before anything is read
-        source = (
-            table_in_file(path, kind, y, block, features) if table else array_in_file(path, kind, y, block)
-        )
+        with reading(path):
+            source = (
+                table_in_file(path, kind, y, block, features)
+                if table
+                else array_in_file(path, kind, y, block)
+            )
+        source.path = path
         source.signatures = {**source.signatures, path.resolve(): signature}
         return source
     if module == "pyarrow":
