@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import bundled
@@ -49,6 +50,36 @@ def test_one_class_in_the_test_and_every_sample_wrong() -> None:
     some = X[scores > 0][:5]
     found = plan.guarantees(None, some, -np.ones(5), level=0.9)
     assert [g.of for g in found[:2]] == ["new samples", "class -1"] and found[0].value == 1.0
+
+
+def test_a_score_of_zero_is_an_error() -> None:
+    plan = ucm.compile(ucm.models.nu_svm(0.9), X, Y)
+    flat = replace(plan.solve(), b=0.0)
+    found = plan.guarantees(flat, np.zeros((4, X.shape[1])), [1, 1, -1, -1])
+    assert [g.value for g in found[:3]] == [1.0, 1.0, 1.0]
+
+
+def test_a_label_other_than_the_two_is_refused() -> None:
+    plan = ucm.compile(ucm.models.nu_svm(0.9), X, Y)
+    with pytest.raises(ucm.DataError, match=r"a label -1 or \+1 for each of 3 samples"):
+        plan.guarantees(None, X[:3], [1, 2, -1])
+
+
+def test_a_feature_without_weight_takes_no_promise_away() -> None:
+    wide = np.hstack([X, np.zeros((len(Y), 1))])
+    plan = ucm.compile(ucm.models.mm_mpm(0.3), wide, Y)
+    assert plan.solve().w[-1] == 0.0
+    found = list(plan.guarantees())
+    for row, same in zip(found, rows(ucm.models.mm_mpm(0.3))[1], strict=True):
+        assert row.value == pytest.approx(same.value, rel=1e-5)
+
+
+def test_the_columns_of_the_table_are_aligned() -> None:
+    plan = ucm.compile(ucm.models.mm_mpm(0.3), X, Y)
+    found = plan.guarantees(None, X, Y)
+    lines = [line for line in str(found).splitlines() if line.startswith(tuple(g.what for g in found))]
+    places = {(line.index(g.sign), line.index(g.holds)) for line, g in zip(lines, found, strict=True)}
+    assert len(lines) == len(found) > 3 and len(places) == 1
 
 
 def test_moments_bound_the_error_and_are_attained() -> None:

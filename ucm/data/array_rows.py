@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.data.columns import EVERY, Features, RowColumns
+from ucm.data.columns import Features, RowColumns
 from ucm.data.source import Block, BlockSource, block_rows
 from ucm.data.validation import SAID, check_table, library_of, refuse_unsound
 from ucm.data.weights import tagged
@@ -222,7 +222,7 @@ def _read_labels(name: str, values: object) -> object:
         ) from error
 
 
-def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None, _: Features = EVERY) -> ArrayRows:
+def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None, _: Features) -> ArrayRows:
     """Open a NumPy, HDF5 or Zarr file, which has no named features, as a row source."""
     if kind == "numpy":
         return of_arrays(np.load(path, mmap_mode="r"), y, block)

@@ -130,14 +130,10 @@ def _opened(X: Any, y: RowColumns, block: int | None, features: Features = EVERY
             "open_rows: columns and drop are of tables with names, got an array; give X[:, indices]"
         )
     if kind is not None:
-        path, table = Path(X), kind in _TABLES
+        path, in_file = Path(X), table_in_file if kind in _TABLES else array_in_file
         signature = signature_of(path)  # before anything is read
         with reading(path):
-            source = (
-                table_in_file(path, kind, y, block, features)
-                if table
-                else array_in_file(path, kind, y, block)
-            )
+            source = in_file(path, kind, y, block, features)
         source.path = path
         source.signatures = {**source.signatures, path.resolve(): signature}
         return source

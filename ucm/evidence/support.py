@@ -268,7 +268,7 @@ def _height(heights: SupportFunction, d: cp.Expression) -> cp.Expression:
     x, constraints = U.cvxpy(data, Scope())
     z = cp.Variable(x.shape[0])
     cones = [c for constraint in (*constraints, z == x / data.scale) for c in _in_cones(constraint)]
-    # canonical constraints: CVXPY would warn of second-order cones in place of powers
+    # as conic constraints, because CVXPY warns of second-order cones that it puts in place of powers
     conic, _ = Dcp2Cone().apply(cp.Problem(cp.Minimize(cp.sum(z)), cones))
     height = cp.suppfunc(z, conic.constraints)(data.scale * d)
 

@@ -1,7 +1,6 @@
-"""CVXPY: its lazy import at the first use of a name, `from ucm.language import cvx as cp`, and solves.
+"""Lazy import of CVXPY at the first use of a name, `from ucm.language import cvx as cp`, and quiet solves.
 
-CVXPY warns of an inaccurate solution, which its status and a certificate say as well. A filter of warnings
-would hold for all threads, so `unpack` does without the warning.
+CVXPY warns of an inaccurate solution, as its status does; a filter of warnings would hold for all threads.
 """
 
 from __future__ import annotations
@@ -26,13 +25,7 @@ def solve(problem: Any, solver: str) -> None:
 
 
 def unpack(problem: Any, result: Any, chain: Any, inverse: Any) -> None:
-    """Set the values of a CVXPY problem as `Problem.unpack_results` does, without its warning.
-
-    Raises
-    ------
-    cvxpy.SolverError
-        The solver failed.
-    """
+    """Set the values of a CVXPY problem as `Problem.unpack_results` does, without its warning."""
     import cvxpy
 
     solution = chain.invert(result, inverse)
