@@ -59,6 +59,14 @@ def test_a_score_of_zero_is_an_error() -> None:
     assert [g.value for g in found[:3]] == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize("model", [ucm.models.mm_mpm(0.3), CVaR(pos, 0.8) - CVaR(neg, 0.8)], ids=repr)
+def test_a_bias_of_zero_is_one(model: Any) -> None:
+    plan = ucm.compile(model, X, Y)
+    found = (plan.guarantees(replace(plan.solve(), b=b)) for b in (0.0, 1e-13))
+    for zero, tiny in zip(*found, strict=True):
+        assert zero.what == tiny.what and zero.value == pytest.approx(tiny.value, rel=1e-6)
+
+
 def test_a_label_other_than_the_two_is_refused() -> None:
     plan = ucm.compile(ucm.models.nu_svm(0.9), X, Y)
     with pytest.raises(ucm.DataError, match=r"a label -1 or \+1 for each of 3 samples"):
@@ -150,6 +158,19 @@ def test_moves_of_the_samples_are_in_the_worst_mean() -> None:
     assert sum(g.value for g in of(found, name)) == pytest.approx(solution.objective, abs=1e-6)
 
 
+def test_moves_in_another_norm_count_by_its_dual() -> None:
+    beta, eps = 0.8, 0.02
+    sides = [Wasserstein(S, eps, order=math.inf, beta=beta, norm=math.inf) for S in (pos, neg)]
+    solution, found = rows(sides[0] - sides[1])
+    for label in LABELS:
+        margins = np.sort(label * solution.decision(X[label == Y]))
+        whole = int(beta * margins.size)
+        tail = margins[:whole].sum() + (beta * margins.size - whole) * margins[whole]
+        expected = eps * np.abs(solution.w).sum() - tail / (beta * margins.size)
+        (worst,) = of(found, "worst mean of minus the margin", label)
+        assert worst.value == pytest.approx(expected)
+
+
 def test_chi_square_is_an_asymptotic_bound_of_the_mean() -> None:
     solution, found = rows(ucm.ChiSquare(pos, level=0.95) - ucm.ChiSquare(neg, level=0.95))
     for label in LABELS:
@@ -168,7 +189,16 @@ def test_the_area_under_the_curve() -> None:
     assert area.lower and 0.5 < area.value <= pairs.mean()
 
 
-@pytest.mark.parametrize("model", [ucm.models.mm_mpm(0.3), ucm.models.nu_svm(0.9)], ids=["mpm", "nu"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.models.mm_mpm(0.3),
+        ucm.models.nu_svm(0.9),
+        Gelbrich(pos, 0.1, 0.2) - Gelbrich(neg, 0.1, 0.2),
+        Wasserstein(pos, 0.05, order=math.inf) - Wasserstein(neg, 0.05, order=math.inf),
+    ],
+    ids=["mpm", "nu", "moves of moments", "moves of samples"],
+)
 def test_guarantees_with_a_linear_kernel_equal_those_without(model: Any) -> None:
     _, plain = rows(model)
     _, hidden = rows(model, kernel="linear")
@@ -229,6 +259,15 @@ def test_the_bound_of_the_psvm(kernel: str | None) -> None:
     rest += np.sqrt(np.log(np.log2(2 * R / rho)) / 60) + np.sqrt(np.log(20.0) / 120)
     assert rho < R and found.value == pytest.approx(loss + rest, rel=1e-4)
     assert found.probability == 0.9 and "Sun" in found.source
+
+
+def test_the_bound_of_the_psvm_in_approximate_features() -> None:
+    features = ucm.Nystroem(15, seed=1)
+    plan = ucm.compile(ucm.models.psvm(1.5, 0.1), X, Y, kernel="rbf", kernel_approx=features)
+    mapped = plan.data.X
+    (found,) = plan.guarantees()
+    (same,) = ucm.compile(ucm.models.psvm(1.5, 0.1), mapped, Y).guarantees()
+    assert found.value == pytest.approx(same.value, rel=1e-4)
 
 
 def test_the_bound_of_the_psvm_with_many_samples() -> None:
