@@ -9,7 +9,7 @@ from typing import Any
 import bundled
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 from typed import known
 
 import ucm
@@ -142,7 +142,21 @@ def test_reduced_hulls_are_tail_means() -> None:
         assert worst.value == pytest.approx(-tail / (beta * margins.size))
         assert (worst.value < 0) == bool(of(found, "part of the samples without a positive margin", label))
         if worst.value < 0:
-            assert np.mean(margins <= 0) < beta
+            (part,) = of(found, "part of the samples without a positive margin", label)
+            assert np.mean(margins <= 0) < part.value == pytest.approx(beta)
+
+
+def test_the_worst_mean_over_weights_of_both_classes() -> None:
+    """The samples of least margin, up to the cap and to the mass 1/2 of each class."""
+    cap = 0.7 / min(np.sum(Y > 0), np.sum(Y < 0))
+    solution, found = rows(ucm.Hull(ucm.signed, weights=ucm.CappedSimplex(cap)))
+    worst = 0.0
+    for label in LABELS:
+        margins = np.sort(label * solution.decision(X[label == Y]))
+        whole = int(0.5 / cap)
+        worst -= cap * margins[:whole].sum() + (0.5 - cap * whole) * margins[whole]
+    (bound,) = of(found, "worst mean of minus the margin")
+    assert bound.value == pytest.approx(worst) and "both classes" in bound.of
 
 
 def test_moves_of_the_samples_are_in_the_worst_mean() -> None:
@@ -179,6 +193,21 @@ def test_chi_square_is_an_asymptotic_bound_of_the_mean() -> None:
         assert bound.probability == pytest.approx(0.95)
         spread = 1.6448536269514722 * losses.std() / math.sqrt(losses.size)
         assert bound.value == pytest.approx(losses.mean() + spread, rel=1e-6)
+
+
+@pytest.mark.parametrize("around", [None, "uniform"])
+def test_a_ball_of_weights_is_one_of_chi_square(around: str | None) -> None:
+    """The chi-square of weights q of m samples is m |q - 1/m|^2, in a ball about 0 it is m |q|^2 - 1."""
+    sides = []
+    for S, label in ((pos, 1), (neg, -1)):
+        rho, m = 0.02, np.count_nonzero(label == Y)
+        ball = ucm.NormBall(math.sqrt((rho + (around is None)) / m), around=around)
+        sides.append(ucm.Hull(S, weights=ball))
+    _, found = rows(sides[0] - sides[1])
+    for label in LABELS:
+        (bound,) = of(found, "true mean of minus the margin", label)
+        m = np.count_nonzero(label == Y)
+        assert bound.probability == pytest.approx(norm.cdf(math.sqrt(0.02 * m)), rel=1e-9)
 
 
 def test_the_area_under_the_curve() -> None:
