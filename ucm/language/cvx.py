@@ -27,8 +27,10 @@ def solve(problem: Any, solver: str) -> None:
 def unpack(problem: Any, result: Any, chain: Any, inverse: Any) -> None:
     """Set the values of a CVXPY problem as `Problem.unpack_results` does, without its warning."""
     import cvxpy
+    from cvxpy.problems.problem import SolverStats
 
     solution = chain.invert(result, inverse)
     if solution.status in cvxpy.settings.ERROR:
         raise cvxpy.SolverError(f"the solver {chain.solver.name()} failed")
     problem.unpack(solution)
+    problem._solver_stats = SolverStats.from_dict(solution.attr, chain.solver.name())

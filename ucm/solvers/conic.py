@@ -101,7 +101,7 @@ class Conic(Solver[MinNorm | Composite]):
             )
         if z.value is None and cut_short(problem, monitor):
             return Answer(form.centers()).interrupted()
-        monitor.iterations = int(problem.solution.attr.get("num_iters") or 0)
+        monitor.iterations = int(problem.solver_stats.num_iters or 0)
         if problem.status in ("infeasible", "infeasible_inaccurate"):
             message = f"{self.name} found no point"
             return Answer(form.centers(), status="infeasible", message=message)
