@@ -175,6 +175,12 @@ def test_no_assert_guards_against_a_user_error(file: Path) -> None:
     assert not found, f"assert on lines {found}"
 
 
+@per_file("file")
+def test_no_module_changes_the_filters_of_warnings(file: Path) -> None:
+    """They hold for all threads of the process."""
+    assert not re.search("catch_warnings|filterwarnings|simplefilter|showwarning", file.read_text())
+
+
 def test_importing_ucm_loads_nothing_heavy() -> None:
     code = "import sys, ucm; print(*sorted({m.split('.')[0] for m in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

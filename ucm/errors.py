@@ -9,7 +9,9 @@ import difflib
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 __all__ = [
@@ -19,17 +21,19 @@ __all__ = [
     "EmptySetError",
     "MissingExtraError",
     "ParameterError",
+    "ScaleWarning",
     "SolverError",
     "UCMError",
     "brief",
     "did_you_mean",
+    "silenced",
     "unknown_attribute",
     "unknown_option",
     "warn_of",
 ]
 
 _PACKAGE = str(Path(__file__).parent)
-
+_SILENCED: ContextVar[tuple[type[Warning], ...]] = ContextVar("silenced", default=())
 
 _NUMBER = r"-?[\d.]+(?:e[-+]?\d+)?"
 _NUMBERS = re.compile(rf"\[({_NUMBER}(?:, {_NUMBER}){{2}})(?:, {_NUMBER}){{4,}}, ({_NUMBER})\]")
@@ -78,8 +82,27 @@ class ConvergenceWarning(UserWarning):
     """Warning for a solve that ends above its tolerance; the message states the proven gap."""
 
 
+class ScaleWarning(UserWarning):
+    """Warning for features whose ranges are of different orders of magnitude."""
+
+
+@contextmanager
+def silenced(*categories: type[Warning]) -> Iterator[None]:
+    """Leave out the library's own warnings of these categories in the context.
+
+    A filter of the module `warnings` would hold for all threads, and stay behind when two of them overlap.
+    """
+    token = _SILENCED.set((*_SILENCED.get(), *categories))
+    try:
+        yield
+    finally:
+        _SILENCED.reset(token)
+
+
 def warn_of(message: str, category: type[Warning]) -> None:
     """Issue a warning that points at the nearest calling line outside of the package `ucm`."""
+    if issubclass(category, _SILENCED.get()):
+        return
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

@@ -90,6 +90,30 @@ def test_many_plans_over_the_same_samples_in_threads() -> None:
     assert np.array_equal(before[0], X) and np.array_equal(before[1], y)
 
 
+def test_threads_leave_no_filter_of_warnings_behind() -> None:
+    """Comparisons, searches and conic programs whose ends overlap; what they silence, they silence alone."""
+    unproven = ucm.Classifier(ucm.models.kl_svm(0.5), max_iter=1)
+    search = ucm.ClassifierCV(unproven, param_range=[0.3, 0.5], cv=2, n_jobs=2)
+    domain = ucm.CvxpyDomain(lambda q: [q >= 0, q <= 1])
+
+    def work(k: int) -> object:
+        if k % 2 == 0:
+            return ucm.solve(ucm.AffineImage(np.eye(6), domain, 2.0 * np.ones(6)), X, y)
+        models = {"one": unproven, "two": ucm.Classifier()}
+        return ucm.compare(models, X, y, cv=2, n_jobs=2, progress=False)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = list(warnings.filters)
+        with ThreadPoolExecutor(3) as pool:
+            compared: Any = list(pool.map(work, range(8)))[1]
+        assert warnings.filters == before
+        assert not any(row.failures for row in compared)
+    with pytest.warns(ucm.ConvergenceWarning) as said:
+        search.fit(X, y)
+    assert len(said) == 1  # of the last fit, and of no fold
+
+
 SHARED = {
     "two hulls": ucm.models.nu_svm(0.8),
     "other hulls": ucm.models.nu_svm(0.7),

@@ -228,7 +228,7 @@ def test_a_value_of_a_path_goes_on_from_the_one_before() -> None:
         assert solution.objective == pytest.approx(alone.objective, rel=1e-6)
 
 
-@pytest.mark.parametrize("case", ["few", "weights", "elastic", "columns", "sparse"])
+@pytest.mark.parametrize("case", ["few", "weights", "elastic", "columns", "sparse", "kernel features"])
 def test_all_values_at_once(case: str) -> None:
     """Against fits of their own, and each certificate against that of one point."""
     X, y = load("breast_cancer")
@@ -241,6 +241,8 @@ def test_all_values_at_once(case: str) -> None:
     given: dict[str, Any] = {}
     if case == "weights":
         given = {"sample_weight": np.arange(len(y)) % 3, "class_weight": (2.0, 0.5)}
+    if case == "kernel features":
+        given = {"kernel": "rbf", "kernel_approx": 20}
     table: Any = sparse.csr_matrix(X) if case == "sparse" else X
     found = ucm.path(model, table, y, n_values=12, **given)
     watched = ucm.path(model, table, y, n_values=12, progress=lambda *_: None, **given)
@@ -254,6 +256,8 @@ def test_all_values_at_once(case: str) -> None:
         assert proof.primal == pytest.approx(solution.objective, rel=1e-12)
         assert proof.dual == pytest.approx(solution.certificate.dual, rel=1e-9)
         assert solution.params == other.params and solution.stats.passes > 0.0
+        scores = other.decision(table)
+        np.testing.assert_allclose(solution.decision(table), scores, atol=0.01 * np.abs(scores).max())
 
 
 def test_a_path_with_a_penalty_that_joins_features() -> None:

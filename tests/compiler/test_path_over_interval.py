@@ -125,6 +125,45 @@ def test_class_weights_move_the_caps(samples: Any) -> None:
     assert at.objective <= exact.objective * (1 - 1e-9) and exact.objective <= at.bound
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_the_largest_gap_of_a_piece_against_a_grid(seed: int) -> None:
+    """Between two kinks: the largest `(|x|^2 / r + r |w|^2) / 2 - N` over the least |x| and the least |w|."""
+    rng = np.random.default_rng(seed)
+    hulls, scores = [CappedHull(9, 1.0, 1.0)], [rng.standard_normal((2, 9))[k] for k in (0, 1)]
+    near, far = rng.standard_normal((2, 3)) + 2.0, rng.standard_normal((2, 3)) + 2.0
+    low, high = 0.26, 0.32  # three samples at the cap
+    first, last = (
+        CapSolution.of(c, [], x, w, [a]) for c, x, w, a in zip((low, high), near, far, scores, strict=True)
+    )
+    t = np.linspace(0.0, 1.0, 20_001)
+    x, w = (np.outer(1.0 - t, a) + np.outer(t, b) for a, b in (near, far))
+    xx, ww = (np.einsum("ij,ij->i", v, v) for v in (x, w))
+    r = np.sqrt(xx[10_000] / ww[10_000])
+    c = low + t * (high - low)
+    N = (1.0 - t) * first.least(hulls, c) + t * last.least(hulls, c)
+    expected = np.max(0.5 * (xx / r + r * ww) - N) / np.sqrt(xx.min() * ww.min())
+    assert largest_gap(hulls, first, last) == pytest.approx(max(expected, 0.0), rel=1e-6)
+
+
+@pytest.mark.parametrize(("size", "total", "factor"), [(9, 1.0, 1.0), (4, 0.5, 2.0), (1, 1.0, 1.0)])
+def test_the_kinks_of_a_hull_are_the_caps_that_fill_whole_samples(
+    size: int, total: float, factor: float
+) -> None:
+    """k samples at the cap hold the mass, for k = 1 to the number of samples and no further."""
+    hull = CappedHull(size, total, factor)
+    every = total / (factor * np.arange(1, size + 1))
+    for low, high in ((0.01, 9.0), (0.15, 0.3), (0.3, 9.0)):
+        expected = every[(every > low) & (every < high)]
+        np.testing.assert_allclose(np.sort(hull.kinks(low, high)), np.sort(expected))
+
+
+def test_opposite_dual_vectors_prove_nothing_in_the_middle() -> None:
+    hull, scores = CappedHull(5, 1.0, 1.0), [np.arange(5.0)]
+    ends = [CapSolution.of(c, [], np.ones(2), w * np.ones(2), scores) for c, w in ((0.25, 1.0), (0.75, -1.0))]
+    t, _, w, bound = interpolated([hull], ends[0], ends[1], 0.5)
+    assert t == 0.5 and not w.any() and bound == -np.inf
+
+
 def test_the_bound_is_the_least_over_the_capped_simplex() -> None:
     rng = np.random.default_rng(0)
     hulls = [CappedHull(9, 1.0, 1.0), CappedHull(7, 0.5, 2.0)]

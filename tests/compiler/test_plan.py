@@ -17,7 +17,7 @@ from scipy import sparse
 
 import ucm
 from ucm.compiler.route import ROUTES, label
-from ucm.errors import ParameterError
+from ucm.errors import ParameterError, ScaleWarning
 from ucm.forms.display import digits
 from ucm.solvers import DCA
 
@@ -224,4 +224,4 @@ def test_fit_says_once_that_the_scales_of_features_differ(container: Any) -> Non
         assert not [w for w in said if "StandardScaler" in str(w.message)]
         clf.fit(container(X * [1, 1e5, 0]), y)
     (found,) = (w for w in said if "StandardScaler" in str(w.message))
-    assert found.category is UserWarning and found.filename == __file__
+    assert found.category is ScaleWarning and found.filename == __file__

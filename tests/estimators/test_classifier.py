@@ -22,7 +22,9 @@ from bundled import load
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsOneClassifier
@@ -36,7 +38,7 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
-from ucm.language.models import kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm, psvm
+from ucm.language.models import biased_l2_nu_svm, kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm, psvm, svm
 
 ESTIMATORS = [ucm.Classifier(), ucm.Classifier(mm_fda(0.05)), ucm.Classifier(mm_mpm(0.05))]
 PROJECTION = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, -1.0]])
@@ -110,6 +112,70 @@ def test_the_second_class_is_the_positive_one(apart: tuple) -> None:
     other = ucm.Classifier(nu_svm(0.3)).fit(X, 1 - y)
     assert_allclose(other.coef_, -clf.coef_, atol=1e-5)
     assert_allclose(other.intercept_, -clf.intercept_, atol=1e-4)
+
+
+TURNED = {
+    "set": {"model": nu_svm(0.3)},
+    "unequal sizes": {"model": biased_l2_nu_svm(0.4, 0.6), "bias_rule": "means"},
+    "objective": {"model": ucm.Logistic() + 0.1 * ucm.L2(), "class_weight": {"b": 3.0}},
+    "balanced": {"class_weight": "balanced", "bias_rule": "auto"},
+    "kernel": {"kernel": "rbf"},
+    "features": {"kernel": "rbf", "kernel_approx": 20},
+    "by odds": {"model": nu_svm(0.4), "bias_rule": "odds"},
+    "by errors": {"model": mm_mpm(0.1), "bias_rule": "min_error"},
+}
+
+
+@pytest.mark.parametrize("rows", [False, True], ids=["memory", "rows"])
+@pytest.mark.parametrize("options", TURNED.values(), ids=list(TURNED))
+def test_the_label_of_class_plus_one_does_not_order_the_classes(
+    mixed: tuple, options: dict, rows: bool
+) -> None:
+    """Beside a fit of the same classes under names whose larger one is that of class +1."""
+    X, t = mixed
+    y, renamed = np.array(["b", "a"])[t], np.array(["b", "z"])[t]
+    if rows and not {"kernel_approx", "model"} & options.keys():
+        options = {"model": svm(1.0)}
+    if rows and options.get("bias_rule"):
+        options = {"model": nu_svm(0.6)}
+    samples: Any = ucm.open_rows(X, y) if rows else X
+    clf = ucm.Classifier(**options, pos_label="a").fit(samples, None if rows else y)
+    other = ucm.Classifier(**options).fit(ucm.open_rows(X, renamed) if rows else X, None if rows else renamed)
+    assert clf.classes_.tolist() == ["a", "b"] and clf.pos_label_ == "a" and other.pos_label_ == "z"
+    assert clf.solution_.objective == other.solution_.objective
+    scores = clf.decision_function(X)
+    assert_allclose(scores, -other.decision_function(X), rtol=1e-12)
+    assert_array_equal(clf.predict(X), np.where(scores > 0.0, "b", "a"))
+    assert_array_equal(clf.predict(X) == "a", other.predict(X) == "z")
+    assert_allclose(clf.solution_.decision(X), -scores, rtol=1e-9)
+    assert_array_equal(pickle.loads(pickle.dumps(clf)).decision_function(X), scores)
+    assert clf.score(X, y) == other.score(X, renamed) > 0.7
+    if "coef_" in vars(clf):
+        assert_allclose(X @ clf.coef_[0] + clf.intercept_[0], scores)
+    if "objective" in str(options):
+        assert_allclose(clf.predict_proba(X), other.predict_proba(X)[:, ::-1])
+
+
+def test_tools_of_scikit_learn_with_the_smaller_label_as_class_plus_one(mixed: tuple) -> None:
+    X, y = mixed
+    clf = ucm.Classifier(nu_svm(0.3), pos_label=0)
+    auc = cross_val_score(clf, X, y, scoring="roc_auc", cv=3)
+    assert_allclose(auc, cross_val_score(ucm.Classifier(nu_svm(0.3)), X, y, scoring="roc_auc", cv=3))
+    assert auc.min() > 0.7
+    values = {"model__nu": [0.2, 0.3, 0.5]}
+    found = GridSearchCV(clf, values, scoring="roc_auc", cv=3).fit(X, y)
+    plain = GridSearchCV(ucm.Classifier(nu_svm(0.3)), values, scoring="roc_auc", cv=3).fit(X, y)
+    assert_allclose(found.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], atol=1e-6)
+    for method in ("sigmoid", "isotonic"):
+        calibrated = CalibratedClassifierCV(clf, method=method, cv=3).fit(X, y)
+        assert calibrated.predict_proba(X)[y == 1, 1].mean() > calibrated.predict_proba(X)[y == 0, 1].mean()
+    stacked = StackingClassifier([("turned", clf), ("plain", ucm.Classifier())], cv=3).fit(X, y)
+    assert stacked.score(X, y) > 0.7
+    compared = ucm.compare(
+        {"turned": clf, "plain": ucm.Classifier(nu_svm(0.3))}, X, y, scoring="roc_auc", cv=3
+    )
+    turned, straight = (row.fold_scores for row in compared)
+    assert_allclose(turned, straight, atol=1e-6)
 
 
 def test_no_model_is_the_squared_hinge(apart: tuple) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import brentq
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.model_selection import (
     GridSearchCV,
@@ -108,6 +109,32 @@ def test_scores_equal_separate_fits(model: Any, cancer: Table) -> None:
     fitted = search.best_estimator_.solution_
     assert fitted.params[name] == best_of(search) and fitted.status == "optimal"
     assert np.array_equal(search.predict(X), search.best_estimator_.predict(X))
+
+
+@pytest.mark.parametrize("scoring", [None, "roc_auc"])
+@pytest.mark.parametrize("model", [mm_mpm(0.5), mm_fda(0.5), nu_svm(0.4), svm(1.0)], ids=repr)
+def test_scores_with_the_smaller_label_as_class_plus_one(model: Any, scoring: Any, cancer: Table) -> None:
+    """Of folds, of left-out samples and over rows, beside the labels renamed so that class +1 is larger."""
+    X, y = cancer
+    (name,) = model.params()
+    values, names = [0.3, 0.4, 0.5], np.array(["b", "z"])
+    for cv in (3, "loo") if scoring is None else (3,):
+        options = {"param_name": name, "param_range": values, "cv": cv, "scoring": scoring}
+        found = ucm.ClassifierCV(ucm.Classifier(model, pos_label=0), **options).fit(X, y)
+        other = ucm.ClassifierCV(model, **options).fit(X, names[1 - y])
+        np.testing.assert_allclose(scores_of(found), scores_of(other), atol=1e-3)
+        assert found.classes_.tolist() == [0, 1] and found.score(X, y) >= 0.9
+        np.testing.assert_allclose(
+            found.decision_function(X), -other.decision_function(X), rtol=1e-5, atol=1e-5
+        )
+    if scoring is None and model.params().keys() & {"nu", "C"}:
+        rows = ucm.open_rows(X, y)
+        search = ucm.ClassifierCV(
+            ucm.Classifier(model, pos_label=0), param_range=values, param_name=name, cv=3
+        )
+        one: Any = clone(search.fit(rows).best_estimator_)
+        folds = [one.fit(train).score(test) for train, test in rows.split(3)]
+        np.testing.assert_allclose(scores_of(search)[search.best_index_], folds)
 
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])

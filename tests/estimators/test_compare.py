@@ -127,6 +127,8 @@ def test_which_sizes_are_made_relative() -> None:
     assert with_relative_sizes(ucm.RobustMargin(hulls), data).relative_names() == ("nu",)
     assert with_relative_sizes(ucm.Hinge() + ucm.L1(), data).relative_names() == ("lam",)
     assert with_relative_sizes(models.rlsvm0(0.5), data).relative_names() == ("lam",)
+    factors = Param("a", 1.0) * ucm.Hinge() + Param("b", 2.0) * ucm.Logistic() + ucm.L2()
+    assert with_relative_sizes(factors, data).relative_names() == ("a",)
     own = Ball(pos.mean, Param("r", 0.2, relative=True)) - Ball(neg.mean, Param("s", 0.1))
     assert with_relative_sizes(ucm.RobustMargin(own), data).relative_names() == ("r",)
 

@@ -345,6 +345,27 @@ def test_parameters_that_set_no_size_say_so() -> None:
         untyped.admissible(ucm.NormBall(Param("k", 1)), X, y)
 
 
+def test_one_of_two_parameters_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other keeps its interval; where none has an answer the error is raised."""
+    X, y = load("iris")
+    model = ucm.models.biased_l2_nu_svm(0.4, 0.4)
+    every = ucm.admissible(model, X, y)
+    lost = {"kappa_pos"}
+
+    def interval_of(declared: Any, data: Any, name: str, time_limit: float) -> Any:
+        if name in lost:
+            raise ucm.SolverError(f"no end of {name}")
+        return every[name]
+
+    monkeypatch.setattr("ucm.evidence.relative_sizes.interval_of", interval_of)
+    found = ucm.admissible(model, X, y)
+    assert (found["kappa_pos"].lower, found["kappa_pos"].upper) == (-math.inf, math.inf)
+    assert "no end of kappa_pos" in found["kappa_pos"].how and found["kappa_neg"] == every["kappa_neg"]
+    lost.add("kappa_neg")
+    with pytest.raises(ucm.SolverError, match="no end of kappa_pos"):
+        ucm.admissible(model, X, y)
+
+
 def test_factors_of_the_loss_of_a_ball_are_no_size() -> None:
     X = np.random.default_rng(0).standard_normal((60, 3))
     y = np.where(X[:, 0] > 0.3, 1.0, -1.0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import bundled
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 from typed import known
 
 import ucm
@@ -49,6 +50,44 @@ def test_one_class_in_the_test_and_every_sample_wrong() -> None:
     some = X[scores > 0][:5]
     found = plan.guarantees(None, some, -np.ones(5), level=0.9)
     assert [g.of for g in found[:2]] == ["new samples", "class -1"] and found[0].value == 1.0
+
+
+def test_a_score_of_zero_is_an_error() -> None:
+    plan = ucm.compile(ucm.models.nu_svm(0.9), X, Y)
+    flat = replace(plan.solve(), b=0.0)
+    found = plan.guarantees(flat, np.zeros((4, X.shape[1])), [1, 1, -1, -1])
+    assert [g.value for g in found[:3]] == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("model", [ucm.models.mm_mpm(0.3), CVaR(pos, 0.8) - CVaR(neg, 0.8)], ids=repr)
+def test_a_bias_of_zero_is_one(model: Any) -> None:
+    plan = ucm.compile(model, X, Y)
+    found = (plan.guarantees(replace(plan.solve(), b=b)) for b in (0.0, 1e-13))
+    for zero, tiny in zip(*found, strict=True):
+        assert zero.what == tiny.what and zero.value == pytest.approx(tiny.value, rel=1e-6)
+
+
+def test_a_label_other_than_the_two_is_refused() -> None:
+    plan = ucm.compile(ucm.models.nu_svm(0.9), X, Y)
+    with pytest.raises(ucm.DataError, match=r"a label -1 or \+1 for each of 3 samples"):
+        plan.guarantees(None, X[:3], [1, 2, -1])
+
+
+def test_a_feature_without_weight_takes_no_promise_away() -> None:
+    wide = np.hstack([X, np.zeros((len(Y), 1))])
+    plan = ucm.compile(ucm.models.mm_mpm(0.3), wide, Y)
+    assert plan.solve().w[-1] == 0.0
+    found = list(plan.guarantees())
+    for row, same in zip(found, rows(ucm.models.mm_mpm(0.3))[1], strict=True):
+        assert row.value == pytest.approx(same.value, rel=1e-5)
+
+
+def test_the_columns_of_the_table_are_aligned() -> None:
+    plan = ucm.compile(ucm.models.mm_mpm(0.3), X, Y)
+    found = plan.guarantees(None, X, Y)
+    lines = [line for line in str(found).splitlines() if line.startswith(tuple(g.what for g in found))]
+    places = {(line.index(g.sign), line.index(g.holds)) for line, g in zip(lines, found, strict=True)}
+    assert len(lines) == len(found) > 3 and len(places) == 1
 
 
 def test_moments_bound_the_error_and_are_attained() -> None:
@@ -103,7 +142,21 @@ def test_reduced_hulls_are_tail_means() -> None:
         assert worst.value == pytest.approx(-tail / (beta * margins.size))
         assert (worst.value < 0) == bool(of(found, "part of the samples without a positive margin", label))
         if worst.value < 0:
-            assert np.mean(margins <= 0) < beta
+            (part,) = of(found, "part of the samples without a positive margin", label)
+            assert np.mean(margins <= 0) < part.value == pytest.approx(beta)
+
+
+def test_the_worst_mean_over_weights_of_both_classes() -> None:
+    """The samples of least margin, up to the cap and to the mass 1/2 of each class."""
+    cap = 0.7 / min(np.sum(Y > 0), np.sum(Y < 0))
+    solution, found = rows(ucm.Hull(ucm.signed, weights=ucm.CappedSimplex(cap)))
+    worst = 0.0
+    for label in LABELS:
+        margins = np.sort(label * solution.decision(X[label == Y]))
+        whole = int(0.5 / cap)
+        worst -= cap * margins[:whole].sum() + (0.5 - cap * whole) * margins[whole]
+    (bound,) = of(found, "worst mean of minus the margin")
+    assert bound.value == pytest.approx(worst) and "both classes" in bound.of
 
 
 def test_moves_of_the_samples_are_in_the_worst_mean() -> None:
@@ -119,6 +172,19 @@ def test_moves_of_the_samples_are_in_the_worst_mean() -> None:
     assert sum(g.value for g in of(found, name)) == pytest.approx(solution.objective, abs=1e-6)
 
 
+def test_moves_in_another_norm_count_by_its_dual() -> None:
+    beta, eps = 0.8, 0.02
+    sides = [Wasserstein(S, eps, order=math.inf, beta=beta, norm=math.inf) for S in (pos, neg)]
+    solution, found = rows(sides[0] - sides[1])
+    for label in LABELS:
+        margins = np.sort(label * solution.decision(X[label == Y]))
+        whole = int(beta * margins.size)
+        tail = margins[:whole].sum() + (beta * margins.size - whole) * margins[whole]
+        expected = eps * np.abs(solution.w).sum() - tail / (beta * margins.size)
+        (worst,) = of(found, "worst mean of minus the margin", label)
+        assert worst.value == pytest.approx(expected)
+
+
 def test_chi_square_is_an_asymptotic_bound_of_the_mean() -> None:
     solution, found = rows(ucm.ChiSquare(pos, level=0.95) - ucm.ChiSquare(neg, level=0.95))
     for label in LABELS:
@@ -129,6 +195,21 @@ def test_chi_square_is_an_asymptotic_bound_of_the_mean() -> None:
         assert bound.value == pytest.approx(losses.mean() + spread, rel=1e-6)
 
 
+@pytest.mark.parametrize("around", [None, "uniform"])
+def test_a_ball_of_weights_is_one_of_chi_square(around: str | None) -> None:
+    """The chi-square of weights q of m samples is m |q - 1/m|^2, in a ball about 0 it is m |q|^2 - 1."""
+    sides = []
+    for S, label in ((pos, 1), (neg, -1)):
+        rho, m = 0.02, np.count_nonzero(label == Y)
+        ball = ucm.NormBall(math.sqrt((rho + (around is None)) / m), around=around)
+        sides.append(ucm.Hull(S, weights=ball))
+    _, found = rows(sides[0] - sides[1])
+    for label in LABELS:
+        (bound,) = of(found, "true mean of minus the margin", label)
+        m = np.count_nonzero(label == Y)
+        assert bound.probability == pytest.approx(norm.cdf(math.sqrt(0.02 * m)), rel=1e-9)
+
+
 def test_the_area_under_the_curve() -> None:
     solution, found = rows(ucm.models.mm_fda(0.3))
     scores = solution.decision(X)
@@ -137,7 +218,16 @@ def test_the_area_under_the_curve() -> None:
     assert area.lower and 0.5 < area.value <= pairs.mean()
 
 
-@pytest.mark.parametrize("model", [ucm.models.mm_mpm(0.3), ucm.models.nu_svm(0.9)], ids=["mpm", "nu"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.models.mm_mpm(0.3),
+        ucm.models.nu_svm(0.9),
+        Gelbrich(pos, 0.1, 0.2) - Gelbrich(neg, 0.1, 0.2),
+        Wasserstein(pos, 0.05, order=math.inf) - Wasserstein(neg, 0.05, order=math.inf),
+    ],
+    ids=["mpm", "nu", "moves of moments", "moves of samples"],
+)
 def test_guarantees_with_a_linear_kernel_equal_those_without(model: Any) -> None:
     _, plain = rows(model)
     _, hidden = rows(model, kernel="linear")
@@ -198,6 +288,15 @@ def test_the_bound_of_the_psvm(kernel: str | None) -> None:
     rest += np.sqrt(np.log(np.log2(2 * R / rho)) / 60) + np.sqrt(np.log(20.0) / 120)
     assert rho < R and found.value == pytest.approx(loss + rest, rel=1e-4)
     assert found.probability == 0.9 and "Sun" in found.source
+
+
+def test_the_bound_of_the_psvm_in_approximate_features() -> None:
+    features = ucm.Nystroem(15, seed=1)
+    plan = ucm.compile(ucm.models.psvm(1.5, 0.1), X, Y, kernel="rbf", kernel_approx=features)
+    mapped = plan.data.X
+    (found,) = plan.guarantees()
+    (same,) = ucm.compile(ucm.models.psvm(1.5, 0.1), mapped, Y).guarantees()
+    assert found.value == pytest.approx(same.value, rel=1e-4)
 
 
 def test_the_bound_of_the_psvm_with_many_samples() -> None:

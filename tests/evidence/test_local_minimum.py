@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 import ucm
 from ucm.data.bound_data import bind
 from ucm.errors import ParameterError
-from ucm.evidence.local_minimum import strict_local_minimum
+from ucm.evidence.local_minimum import row_rank, strict_local_minimum
 from ucm.evidence.objective import loss_slopes
 
 NAMES = ("zero_norm_svm", "cap_one_norm_svm", "rlsvm0", "rlsvmc1")
@@ -127,3 +127,34 @@ def test_the_slopes_of_a_loss_are_the_derivatives_of_its_value(loss: Any) -> Non
 
     slopes = [(value(t + h * e) - value(t - h * e)) / (2.0 * h) for e in np.eye(20)]
     assert_allclose(loss_slopes(loss + ucm.L2(), data, t), slopes, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "slope"),
+    [
+        (0.5 * ucm.L1(), 0.5),
+        (3.0 * ucm.L1(), 3.0),
+        (0.7 * ucm.L2(), 1.4),
+        (1.2 * ucm.L2(), 2.4),
+        (0.3 * ucm.L1() + 0.6 * ucm.L2(), 1.5),
+    ],
+    ids=repr,
+)
+def test_two_samples_at_the_kink_of_the_hinge(penalty: Any, slope: float) -> None:
+    """At w = 1 the slopes of the hinge in (-1, 0), equal and with the sum -slope, are -slope / 2 each."""
+    data = bind(np.array([[1.0], [-1.0]]), np.array([1.0, -1.0]))
+    found = strict_local_minimum(ucm.Hinge() + penalty, data, np.ones(1), 0.0)
+    assert (found is None) == (slope < 2.0)
+
+
+@pytest.mark.parametrize(("lam", "proven"), [(1e-2, True), (1e-5, False)])
+def test_a_kink_far_below_the_largest_slope_is_none(lam: float, proven: bool) -> None:
+    """The penalty alone keeps the weight of a constant feature at 0; the largest slope is at a kink too."""
+    data = bind(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0]))
+    model = ucm.Hinge() + lam * ucm.L1()
+    assert (strict_local_minimum(model, data, np.array([1.0, 0.0]), 0.0) is None) == proven
+
+
+def test_the_rank_does_not_depend_on_the_lengths_of_rows() -> None:
+    assert row_rank(np.array([[1e-9, 0.0], [0.0, 1e9], [0.0, 0.0]])) == 2
+    assert row_rank(np.array([[1.0, 1.0], [2.0, 2.0 + 1e-12]])) == 1

@@ -322,6 +322,10 @@ def test_estimators_and_names_of_features() -> None:
     np.testing.assert_allclose(shown.normal, clf.coef_[0])
     other = SetDisplay.from_model(models.nu_svm(0.35), X, Y)
     np.testing.assert_allclose(shown.outline.vertices, other.outline.vertices)
+    turned = ucm.Classifier(models.nu_svm(0.35), pos_label="no").fit(frame, labels)
+    mirrored = SetDisplay.from_estimator(turned, frame, labels)
+    np.testing.assert_allclose(mirrored.normal, -turned.coef_[0])
+    np.testing.assert_allclose(mirrored.classes[1].size, shown.classes[-1].size, rtol=1e-6)
     weighted = ucm.Classifier(models.nu_svm(0.35), class_weight={"yes": 2.0, "no": 1.0}).fit(frame, labels)
     more = SetDisplay.from_estimator(weighted, frame, labels)
     assert more.classes[1].size > 1.05 * shown.classes[1].size

@@ -24,6 +24,7 @@ from ucm.errors import ConvergenceWarning
 from ucm.evidence.bound import FeatureNormal
 from ucm.evidence.objective import certify_objective, is_unattained
 from ucm.evidence.reference import majorant
+from ucm.evidence.sparsity import Sparsity, sparsity
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
 from ucm.forms.solver import Answer, Session, Solver
@@ -827,6 +828,17 @@ def test_a_classifier_reports_sparsity_and_support(name: str) -> None:
     assert fitted.sparsity_.product == pytest.approx(features * near.mean())
     assert fitted.get_params()["model__lam"] == 0.5
     assert set(fitted.support_) <= set(np.flatnonzero(near))
+
+
+def test_sparsity_of_given_answers() -> None:
+    """A bias of 0 is one, and a weight counts against the largest weight."""
+    X, y = np.array([[2.0, 0.0], [0.5, 1.0], [-2.0, 0.0], [-2.0, 1.0]]), np.array([1.0, 1.0, -1.0, -1.0])
+    plan = ucm.compile(ucm.models.svm(1.0), X, y)
+    flat = replace(plan.solve(), w=np.array([1.0, 1e-7]), b=0.0)
+    assert sparsity(plan.model, plan.data, flat) == Sparsity(0.5, 0.25)
+    hulls = ucm.compile(ucm.models.nu_svm(0.5), X, y)
+    weighted = replace(hulls.solve(), w=np.ones(2), weights=np.array([1.0, 1e-9, 1e-3, 0.0]))
+    assert sparsity(hulls.model, hulls.data, weighted) == Sparsity(1.0, 0.5)
 
 
 def test_admissible_is_the_declared_range() -> None:

@@ -120,6 +120,15 @@ def test_an_accuracy_is_in_the_words_of_the_solver(solver: str) -> None:
     assert norm.value == pytest.approx(5.0, rel=1e-7)
 
 
+def test_an_inaccurate_answer_is_a_status_and_no_warning() -> None:
+    cp = pytest.importorskip("cvxpy")
+    v = cp.Variable(2)
+    cone = cp.Problem(cp.Minimize(cp.norm(v)), [cp.sum(v) == 1.0])
+    for limit in (None, 1e3):
+        assert attempt(cone, "SCS", Monitor(time_limit=limit), max_iters=1, eps_abs=1e-12) == ""
+        assert cone.status == "optimal_inaccurate"
+
+
 def test_a_failure_is_a_line() -> None:
     cp = pytest.importorskip("cvxpy")
     v = cp.Variable()

@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
 from ucm import __version__
-from ucm.errors import ConvergenceWarning, ParameterError, UCMError
+from ucm.errors import ConvergenceWarning, ParameterError, UCMError, silenced
 
 __all__ = ["main"]
 
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # `--version` and `--help` end above, before the solvers are imported
         run = import_module("ucm.cli.commands").COMMANDS[options.command]
         # every command prints status and gap itself
-        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        with silenced(ConvergenceWarning):
             return run(options)
     except UCMError as error:
         print("ucm: " + " ".join(str(error).split()), file=sys.stderr)

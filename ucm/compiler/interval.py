@@ -258,7 +258,8 @@ class _MovingCaps:
     def solution(self, point: CapSolution, tol: float) -> Solution:
         """Return a `CapSolution` as a `Solution`, certified and recovered as by `Plan.solve`."""
         lowering = DistanceLowering(self.at(point.c), self.data)
-        return Plan(lowering, ActiveSet()).certified(Answer(point.q, point.w), tol)
+        proof = lowering.certify(Answer(point.q, point.w), tol)
+        return Plan(lowering, ActiveSet()).proven(proof, Monitor(tol))
 
 
 def path_over_interval(

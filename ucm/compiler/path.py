@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucm.compiler.compile import bound, in_its_space, plan_of
 from ucm.compiler.grid import chosen_names, numbers_in, simple_first, spread
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
+from ucm.compiler.lowering import Proof
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, is_stored
 from ucm.data.first_pass import refuse_gathering
@@ -30,7 +31,7 @@ from ucm.evidence.objective import certify_objective
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import Monitor, check_time_limit, limit_from
-from ucm.forms.solution import Solution, Stats
+from ucm.forms.solution import Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective, as_declared
@@ -429,39 +430,18 @@ def _batched_path(
     data, monitor = lowering.data, Monitor(tol)
     with data.overflow_guard(), blas_threads(min(data.m, data.n)):
         Z, slopes, log = steps.path(*bounds, tol, monitor)
-        proofs = [
-            certify_objective(
-                model.with_params(**{name: value}),
-                data,
-                FeatureNormal(data.X, z[:-1]),
-                float(z[-1]),
-                point,
-                tol,
-            )
-            for value, z, point in zip(values, Z, slopes, strict=False)
-        ]
-    weights = np.maximum(slopes, form.floors)
-    weights = weights if data.weighing.nonzero is None else map(data.weighing.scatter, weights)
-    seconds = monitor.seconds / max(1, len(proofs))
-    params, solutions = model.params(), []
-    for k, (proof, sample_weights, row) in enumerate(zip(proofs, weights, log.tolist(), strict=True)):
-        if not is_proven(proof, tol):
+    seconds, solutions = monitor.seconds / max(1, len(Z)), []
+    for value, z, point, row in zip(values, Z, slopes, log.tolist(), strict=False):
+        answer = Answer(w=z[:-1], b=float(z[-1]), slopes=point)
+        declared, normal = model.with_params(**{name: value}), FeatureNormal(data.X, z[:-1])
+        certificate = certify_objective(declared, data, normal, answer.plane[1], point, tol)
+        if not is_proven(certificate, tol):
             break
         objective, gap, passes, systems, iterations = row
-        w, b = Z[k, :-1], float(Z[k, -1])
-        record = {
-            "iteration": int(iterations), "objective": objective, "gap": gap, "passes": passes,
-            "seconds": seconds, "start": 0,
-        }  # fmt: skip
-        solutions.append(
-            Solution(
-                w, b, None, sample_weights, proof.primal, proof, "optimal", f"proven: {proof}",
-                Stats(plan.solver.name, 0.0, seconds, int(iterations), passes, systems=int(systems)),
-                [record], "variable",
-                answer=Answer(w=w, b=b, slopes=slopes[k]), params={**params, name: values[k]},
-                start_objectives=(proof.primal,), tol=tol,
-            )
-        )  # fmt: skip
+        own = Monitor(tol, passes=passes, systems=int(systems), started=time.perf_counter() - seconds)
+        own.report(int(iterations), objective, gap)
+        solution = plan.proven(Proof(answer, certificate, certificate.primal, *answer.plane), own)
+        solutions.append(replace(solution, params={**solution.params, name: value}))
     return solutions
 
 

@@ -277,10 +277,9 @@ class Plan:
         solution = second._solve(monitor, warm_start, starts, bias_rule)
         return solution if solution.plan is not None else replace(solution, plan=second)
 
-    def certified(self, answer: Answer, tol: float) -> Solution:
-        """Return the certified and recovered solution of a given answer, without a solve."""
-        proof = self.lowering.certify(answer, tol)
-        return self._solution(self.solver.name, proof, Monitor(tol), "auto")
+    def proven(self, proof: Proof, monitor: Monitor) -> Solution:
+        """Return the recovered solution of a given proof, with the work in the monitor, without a solve."""
+        return self._solution(self.solver.name, proof, monitor, "auto")
 
     def _run_solver(
         self, monitor: Monitor, start: Answer | None, starts: int, remaining_solvers: Iterator[Solver]

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ucm.data.columns import EVERY, Features, RowColumns
+from ucm.data.columns import Features, RowColumns
 from ucm.data.source import Block, BlockSource, block_rows
 from ucm.data.validation import SAID, check_table, library_of, refuse_unsound
 from ucm.data.weights import tagged
-from ucm.errors import DataError, MissingExtraError, brief
+from ucm.errors import DataError, MissingExtraError, UCMError, brief
 
-T = TypeVar("T")
 _MANY = 1 << 20  # labels at a time
 _IN_MEMORY = 4  # factor of the block size for arrays in memory: threads wait for each other between blocks
 
 
-def opened(path: Path, read: Callable[[], T]) -> T:
-    """Return `read()`, with every error of a file-format library raised as `DataError`."""
+@contextmanager
+def reading(path: Path | None) -> Iterator[None]:
+    """Raise every error of a file-format library in the context as `DataError`."""
     try:
-        return read()
-    except (DataError, MissingExtraError):
+        yield
+    except UCMError:
         raise
     except Exception as error:
+        of_format = f" of the format {path.suffix}" if path is not None and path.suffix else ""
         raise DataError(
-            f"{path}: expected a file of the format {path.suffix}, got an error ({error}); write it anew"
+            f"{path or 'X'}: expected a table{of_format} that stays as it is, got an error "
+            f"({type(error).__name__}: {error}); mend it, or write it anew"
         ) from error
 
 
@@ -114,6 +118,24 @@ class FileRows(BlockSource):
     """Base class of row sources that compare the `signatures` of their files before and after every pass."""
 
     signatures: Mapping[Path, Signature] = MappingProxyType({})
+    path: Path | None = None
+
+    def read(self, block: int) -> Iterator[Block]:
+        with reading(self.path):
+            yield from self.parts(block)
+
+    def labels(self) -> np.ndarray:
+        with reading(self.path):
+            parts = [np.unique(part) for part in self.label_parts()]
+            return np.unique(np.concatenate(parts)) if parts else np.empty(0)
+
+    @abstractmethod
+    def parts(self, block: int) -> Iterator[Block]:
+        """Yield (samples, labels) of the parts of a block; may raise errors of the file-format library."""
+
+    @abstractmethod
+    def label_parts(self) -> Iterator[Any]:
+        """Yield the labels in parts, perhaps without repetitions; may raise as `parts`."""
 
     def check(self) -> None:
         for path, signature in self.signatures.items():
@@ -145,15 +167,13 @@ class ArrayRows(FileRows):
     def blocks(self) -> int:
         return -(-self.m // self.step)
 
-    def read(self, block: int) -> Iterator[Block]:
+    def parts(self, block: int) -> Iterator[Block]:
         start, end = block * self.step, min((block + 1) * self.step, self.m)
         X = self.X[start:end]
         yield X if sparse.issparse(X) else np.asarray(X), tagged(*self.beside.parts(start, end))
 
-    def labels(self) -> np.ndarray:
-        y = self.beside.label
-        parts = [np.unique(np.asarray(y[i : i + _MANY])) for i in range(0, self.m, _MANY)]
-        return np.unique(np.concatenate(parts)) if parts else np.empty(0)
+    def label_parts(self) -> Iterator[Any]:
+        return (np.asarray(self.beside.label[i : i + _MANY]) for i in range(0, self.m, _MANY))
 
 
 # --- what is opened ----------------------------------------------------------------------------
@@ -202,11 +222,10 @@ def _read_labels(name: str, values: object) -> object:
         ) from error
 
 
-def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None, _: Features = EVERY) -> ArrayRows:
+def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None, _: Features) -> ArrayRows:
     """Open a NumPy, HDF5 or Zarr file, which has no named features, as a row source."""
     if kind == "numpy":
-        return of_arrays(opened(path, lambda: np.load(path, mmap_mode="r")), y, block)
+        return of_arrays(np.load(path, mmap_mode="r"), y, block)
     stored = library("h5py" if kind == "hdf5" else kind)
-    opener = stored.File if kind == "hdf5" else stored.open
-    container = opened(path, lambda: opener(str(path), mode="r"))
+    container = (stored.File if kind == "hdf5" else stored.open)(str(path), mode="r")
     return of_arrays(container, y, block) if hasattr(container, "shape") else of_group(container, y, block)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ucm.data.array_rows import FileRows, array_in_file, of_arrays, of_group, signature_of
+from ucm.data.array_rows import FileRows, array_in_file, of_arrays, of_group, reading, signature_of
 from ucm.data.columns import EVERY, Features, RowColumns
 from ucm.data.dask_rows import DaskRows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
@@ -130,11 +130,11 @@ def _opened(X: Any, y: RowColumns, block: int | None, features: Features = EVERY
             "open_rows: columns and drop are of tables with names, got an array; give X[:, indices]"
         )
     if kind is not None:
-        path, table = Path(X), kind in _TABLES
+        path, in_file = Path(X), table_in_file if kind in _TABLES else array_in_file
         signature = signature_of(path)  # before anything is read
-        source = (
-            table_in_file(path, kind, y, block, features) if table else array_in_file(path, kind, y, block)
-        )
+        with reading(path):
+            source = in_file(path, kind, y, block, features)
+        source.path = path
         source.signatures = {**source.signatures, path.resolve(): signature}
         return source
     if module == "pyarrow":

@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
@@ -93,7 +94,7 @@ class SharedPasses(View):
             return [job() for job in jobs]
         self._left, stop = len(jobs), None
         with ThreadPoolExecutor(min(_AT_ONCE, len(jobs))) as pool:
-            tasks = [pool.submit(self._work, job) for job in jobs]
+            tasks = [pool.submit(copy_context().run, self._work, job) for job in jobs]
             while self._left:
                 try:
                     with self._changed:

@@ -31,7 +31,7 @@ from scipy import sparse
 from ucm.data.columns import places_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import integer_from
-from ucm.data.validation import as_double, classes_of
+from ucm.data.validation import as_double, classes_of, signed_classes
 from ucm.data.weights import Factors, positive_rows, tagged, untagged
 from ucm.errors import DataError, brief
 
@@ -402,7 +402,7 @@ def signed_rows(rows: RowSource, pos_label: object) -> tuple[RowSource, tuple[ob
     """
     if pos_label is None:
         return rows, (-1, 1)
-    negative, positive = classes_of(rows.labels(), pos_label)[0]
+    negative, positive = signed_classes(classes_of(rows.labels(), pos_label)[0], pos_label)
     return Labelled(rows, positive), (negative, positive)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.array_rows import FileRows, library, opened
+from ucm.data.array_rows import FileRows, library
 from ucm.data.columns import Features, RowColumns, chosen, refuse_unnamed
 from ucm.data.files import delimiter_of, number_in
 from ucm.data.source import Block, block_rows
@@ -35,7 +35,6 @@ class TableRows(FileRows):
         y: RowColumns,
         block: int | None,
         features: Features,
-        path: Path | None = None,
     ) -> None:
         schema = dataset.schema
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
@@ -45,7 +44,7 @@ class TableRows(FileRows):
             )
         self.columns, y = chosen(_kinds(schema), y, features)
         self.names = y.column_names()
-        self.schema, self.path, self.n = schema, path, len(self.columns)
+        self.schema, self.n = schema, len(self.columns)
         self.features, self.tags = self.columns, y.tags
         self.step = block or block_rows(8 * self.n)
         self.fragments = _slices(dataset, self.step) if fragments is None else fragments
@@ -58,7 +57,7 @@ class TableRows(FileRows):
     def blocks(self) -> int:
         return len(self.fragments)
 
-    def read(self, block: int) -> Iterator[Block]:
+    def parts(self, block: int) -> Iterator[Block]:
         start = self.starts[block]
         for batch in self._batches(block, [*self.columns, *self.names.values()]):
             stored = {field: _column(batch.column(name), field, name) for field, name in self.names.items()}
@@ -67,27 +66,18 @@ class TableRows(FileRows):
             start += batch.num_rows
 
     def _batches(self, block: int, columns: list[str]) -> Iterator[Any]:
-        pyarrow, fragment = library("pyarrow"), self.fragments[block][0]
         options = {"schema": self.schema, "batch_readahead": 2, "use_threads": False}
-        try:
-            batches = fragment.to_batches(columns=columns, batch_size=self.step, **options)
-            yield from (batch for batch in batches if batch.num_rows)
-        except (OSError, pyarrow.ArrowException) as error:
-            raise DataError(
-                f"{self.path or 'X'}: expected the columns of the schema in every row, in a file that stays "
-                f"as it is, got an error ({error}); mend it, or write it anew"
-            ) from error
+        batches = self.fragments[block][0].to_batches(columns=columns, batch_size=self.step, **options)
+        return (batch for batch in batches if batch.num_rows)
 
-    def labels(self) -> np.ndarray:
+    def label_parts(self) -> Iterator[Any]:
         name = self.names.get("label")
         if name is None:
-            return np.unique(self.beside.label)
-        parts = [
-            _column(batch.column(name).unique(), "label", name)
-            for block in range(self.blocks)
-            for batch in self._batches(block, [name])
-        ]
-        return np.unique(np.concatenate(parts)) if parts else np.empty(0)
+            yield self.beside.label
+            return
+        for block in range(self.blocks):
+            for batch in self._batches(block, [name]):
+                yield _column(batch.column(name).unique(), "label", name)
 
 
 def _kinds(schema: Any) -> dict[str, str | None]:
@@ -134,17 +124,17 @@ def table_in_file(path: Path, kind: str, y: RowColumns, block: int | None, featu
     """Open a Parquet, Arrow or CSV file, or a folder of Parquet files, as a row source."""
     if kind == "arrow":
         feather = library("pyarrow", "feather").feather
-        table = opened(path, lambda: feather.read_table(path, memory_map=True))
-        return TableRows(table, None, y, block, features, path)
+        table = feather.read_table(path, memory_map=True)
+        return TableRows(table, None, y, block, features)
     if kind == "parquet":
-        dataset = opened(path, lambda: _parquet(path, list(y.column_names().values())))
-        return TableRows(dataset, _fragments(dataset), y, block, features, path)
-    mark, has_names = opened(path, lambda: _header(path))
-    dataset = opened(path, lambda: _csv(path, mark, has_names))
+        dataset = _parquet(path, list(y.column_names().values()))
+        return TableRows(dataset, _fragments(dataset), y, block, features)
+    mark, has_names = _header(path)
+    dataset = _csv(path, mark, has_names)
     names = dataset.schema.names
     if y.column_names().get("label") in {"first", "last"} - set(names):
         y = y._replace(label=names[0 if y.label == "first" else -1])
-    source = TableRows(dataset, opened(path, lambda: _fragments(dataset)), y, block, features, path)
+    source = TableRows(dataset, _fragments(dataset), y, block, features)
     source.features = source.columns if has_names else None
     return source
 

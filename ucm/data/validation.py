@@ -303,14 +303,20 @@ def signs_of(y: np.ndarray, pos_label: object = None) -> tuple[Vec, tuple[object
         if plus + minus == signs.size:
             _refuse_one_class(plus, minus)
             return signs, (-1, 1)
-    (negative, positive), index = classes_of(y, pos_label)
-    return np.where(index == 1, 1.0, -1.0), (negative, positive)
+    classes, index = classes_of(y, pos_label)
+    negative, positive = signed_classes(classes, pos_label)
+    return np.where(index == classes.index(positive), 1.0, -1.0), (negative, positive)
+
+
+def signed_classes(classes: Sequence, pos_label: object) -> list:
+    """Return the two sorted labels as those of class -1 and class +1, which is `pos_label` or the larger."""
+    return sorted(classes, key=lambda label: label == pos_label)
 
 
 def classes_of(
     y: np.ndarray, pos_label: object = None, several: bool = False
 ) -> tuple[list, NDArray[np.intp]]:
-    """Return the class labels, sorted with `pos_label` last, and the class index of every sample.
+    """Return the sorted class labels, and the class index of every sample.
 
     Raises `DataError` for another number of labels than two, or for less than two if `several`; for labels
     that are neither numbers nor strings, NaN, and a `pos_label` that no sample has.
@@ -348,8 +354,6 @@ def classes_of(
             f"pos_label: expected one of the labels {classes[0]!r} and {classes[1]!r}, got "
             f"{brief(pos_label)}; name the label of class +1"
         )
-    if pos_label is not None and pos_label == classes[0]:
-        return classes[::-1], 1 - index
     return classes, index
 
 

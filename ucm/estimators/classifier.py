@@ -25,8 +25,16 @@ from ucm.data.moments import in_double
 from ucm.data.readers import feature_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import refuse_unsound, scale_hint
-from ucm.errors import ParameterError, SolverError, warn_of
-from ucm.estimators.multiclass import Pair, Problems, about_pair, answers, each, one_vs_one_scores
+from ucm.errors import ParameterError, ScaleWarning, SolverError, warn_of
+from ucm.estimators.multiclass import (
+    Pair,
+    Problems,
+    about_pair,
+    answers,
+    each,
+    one_vs_one_scores,
+    score_sign,
+)
 from ucm.estimators.out_of_core import (
     fit_rows,
     hits_rows,
@@ -68,9 +76,9 @@ def default_model(kernel: object = None) -> Objective:
 class Classifier(ClassifierMixin, BaseEstimator):
     """A scikit-learn classifier for two or more classes that fits a declared model.
 
-    `fit` compiles the model for the samples and solves it. Where the decision function `w'x + b` is positive,
-    `predict` returns `classes_[1]`, the class `pos`. For more classes `fit` solves several problems of two
-    classes, one against one or one against the rest.
+    `fit` compiles the model for the samples and solves it. Where the decision function is positive, `predict`
+    returns `classes_[1]`; it is `w'x + b`, or minus this if `pos_label` is `classes_[0]`. For more classes
+    `fit` solves several problems of two classes, one against one or one against the rest.
 
     Every `Param` of the model is a parameter of the estimator too: `Param("nu", 0.3)` can be set and searched
     as `model__nu`. A declaration is immutable: `clone` shares it, and `set_params` replaces it.
@@ -114,10 +122,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         has weight 1. Means and covariances of a class do not depend on the weight of the class. The rest in
         "ovr" has the mean weight of its samples.
     pos_label : default=None
-        The label of the class `pos` of two labels; None for the larger label.
+        The label of the class `pos`, +1 of the declaration, of two labels; None for the larger label.
     read_as : None, "pos" or "neg", default=None
         The class whose matrix maps new samples, if the classes have different matrices, as in
-        `M1 @ A - M2 @ B`: "pos" is `classes_[1]`, of several classes the positive class of each problem.
+        `M1 @ A - M2 @ B`: "pos" is `pos_label`, of several classes the positive class of each problem.
         `coef_` is then `M'w` for that matrix, and `bias_rule="auto"` the least training error of the mapped
         samples. None refuses such a set.
     n_jobs : int, default=None
@@ -128,10 +136,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : (k,) array
-        The labels in order; of two, `classes_[0]` is `neg` and `classes_[1]` is `pos`.
+        The sorted labels.
+    pos_label_ : object
+        Of two classes, the label of the class `pos`.
     coef_ : (problems, n) array
         The normal w, one row for two classes: of norm 1, the norm of the model, for a set, and `M'w` for a
-        set `M @ U`. Missing with a kernel.
+        set `M @ U`. Missing with a kernel. With `classes_[0]` as `pos_label` all coefficients are negated.
     intercept_ : (problems,) array
         The bias b.
     dual_coef_ : (problems, k) array
@@ -197,6 +207,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     """
 
     classes_: np.ndarray
+    pos_label_: Any
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
     dual_coef_: NDArray[np.float64]
@@ -328,7 +339,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         problems = Problems(self, samples)
         kernel, options = kernel_options(self, X, samples.weights)
         if self.kernel != "precomputed" and (hint := scale_hint(X)):
-            warn_of(f"Classifier: {hint}, and mostly improves it", UserWarning)
+            warn_of(f"Classifier: {hint}, and mostly improves it", ScaleWarning)
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
             prefix, arguments = pair.prefix(classes), problems.arguments(pair)
@@ -343,8 +354,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
         pairs = problems.pairs
         plans, solutions = zip(*each(work, pairs, self.n_jobs), strict=True)
-        self.classes_ = classes
-        self._set_solutions(model, X.shape[1], plans, solutions)
+        self._set_solutions(model, classes, X.shape[1], plans, solutions)
         if "coef_" in vars(self):
             self.sparsity_ = _one_or_list(
                 [sparsity(plan.model, plan.data, s) for plan, s in zip(plans, solutions)]
@@ -352,7 +362,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if kernel is not None:
             C = np.zeros((X.shape[0], len(pairs)))
             for k, (pair, s) in enumerate(zip(pairs, solutions, strict=True)):
-                C[pair.rows, k] = s.coefficients
+                C[pair.rows, k] = score_sign(classes, self.pos_label) * s.coefficients
             self.expansion_ = Expansion.of(kernel, X, C)
             self.support_ = self.expansion_.support
             self.dual_coef_ = C[self.support_].T
@@ -372,16 +382,19 @@ class Classifier(ClassifierMixin, BaseEstimator):
         for solution in solutions:
             if not has_direction(model, solution):
                 raise SolverError(f"Classifier: {solution.message}")
-        self.classes_, self.n_features_in_ = classes, source.n
+        self.n_features_in_ = source.n
         if source.features is not None:
             self.feature_names_in_ = np.array(source.features, dtype=object)
-        self._set_solutions(model, source.n, plans, solutions)
+        self._set_solutions(model, classes, source.n, plans, solutions)
 
     def _set_solutions(
-        self, model: RobustMargin | Objective, n: int, plans: Sequence[Plan],
+        self, model: RobustMargin | Objective, classes: np.ndarray, n: int, plans: Sequence[Plan],
         solutions: Sequence[Solution],
     ) -> None:  # fmt: skip
         """Set the fitted attributes that samples in memory and out-of-core rows have in common."""
+        self.classes_, sign = classes, score_sign(classes, self.pos_label)
+        if classes.size == 2:
+            self.pos_label_ = classes[int(sign > 0.0)]
         self.plan_ = _one_or_list(plans)
         self.solution_ = _one_or_list(solutions)
         self.certificate_ = _one_or_list([s.certificate for s in solutions])
@@ -391,10 +404,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.dual_gap_ = max(s.certificate.gap for s in solutions)
         approx = plans[0].data.approx
         if approx is not None:
-            self.expansion_ = approx.scoring(np.array([s.w for s in solutions]).T)
+            self.expansion_ = approx.scoring(sign * np.array([s.w for s in solutions]).T)
         elif solutions[0].w is not None:
-            self.coef_ = np.array([normal_in_features(model, s, n) for s in solutions])
-        self.intercept_ = np.array([s.b for s in solutions], dtype=float)
+            self.coef_ = sign * np.array([normal_in_features(model, s, n) for s in solutions])
+        self.intercept_ = sign * np.array([s.b for s in solutions], dtype=float)
 
     def __getstate__(self) -> dict:
         """Return the state without `plan_`, whose training data every task of a grid search would copy."""
@@ -403,9 +416,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     # --- predict ---------------------------------------------------------------------------
     def decision_function(self, X: object) -> NDArray[np.float64]:
-        """Return the decision values: `w'x + b` for two classes, else one column for each class or problem.
+        """Return the decision values, one column for each class or problem of more than two classes.
 
-        A positive value means `classes_[1]` of two classes.
+        A positive value means `classes_[1]` of two classes: `w'x + b`, or minus this if `pos_label` is
+        `classes_[0]`.
 
         With k > 2 classes one column for each class, the largest of which `predict` returns (in "ovo" votes,
         plus less than half a vote by the sums of decision values); with `decision_function_shape="ovo"` the

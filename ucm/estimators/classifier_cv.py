@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable
 from inspect import signature
 from typing import Any, Self
@@ -24,11 +23,11 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import one_of
 from ucm.data.readers import open_rows
 from ucm.data.source import RowSource
-from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief
+from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, silenced
 from ucm.estimators.classifier import Classifier, fitted_anew
 from ucm.estimators.held_out import Scores, Search, held_out, leave_one_out_scores
 from ucm.estimators.moments import is_one_ellipsoid
-from ucm.estimators.multiclass import Problems, answers
+from ucm.estimators.multiclass import Problems, answers, score_sign
 from ucm.estimators.out_of_core import named_values, scores_of_rows
 from ucm.estimators.validation import Samples, check_options, folds_of, kernel_options, labels_of, samples_of
 
@@ -194,11 +193,11 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         folds = folds_of(self.cv, y, samples.index, "ClassifierCV", weights)
         S = leave_one_out_scores(search) if one_out else None
         parts = held_out(search, folds) if S is None else (S[test] for _, test in folds)
-        # outside of the worker threads, because warning filters hold for all threads
-        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        sign = score_sign(samples.classes, clf.pos_label)
+        with silenced(ConvergenceWarning):
             scores = np.column_stack(
                 [
-                    score(S, X[test], y[test], None if weights is None else weights[test])
+                    score(sign * S, X[test], y[test], None if weights is None else weights[test])
                     for (_, test), S in zip(folds, parts, strict=True)
                 ]
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,8 +36,10 @@ from ucm.errors import (
     ConvergenceWarning,
     DataError,
     ParameterError,
+    ScaleWarning,
     UCMError,
     brief,
+    silenced,
     unknown_option,
     warn_of,
 )
@@ -327,7 +328,8 @@ def compare(
 
     def work(name: str, k: int) -> tuple[str, int, _Fold]:
         try:
-            return name, k, fold(estimators[name], *folds[k])
+            with silenced(ConvergenceWarning, ScaleWarning):  # `_warn_of_scales` warns once
+                return name, k, fold(estimators[name], *folds[k])
         except Exception as error:  # any error of an estimator: its row states the reason
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             return name, k, _Fold({}, {}, failure=reason)
@@ -335,14 +337,12 @@ def compare(
     results: dict[str, dict[int, _Fold]] = {name: {} for name in estimators}
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
     began = time.perf_counter()
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        warnings.filterwarnings("ignore", "Classifier: ranges of features")  # `_warn_of_scales` warns once
-        finished: Any = parallel(delayed(work)(*task) for task in product(estimators, range(len(folds))))
-        for name, k, result in finished:
-            results[name][k] = result
-            if progress and len(results[name]) == len(folds):
-                seconds = time.perf_counter() - began
-                print(f"compare: {name}: finished after {seconds:.1f} s", file=sys.stderr, flush=True)
+    finished: Any = parallel(delayed(work)(*task) for task in product(estimators, range(len(folds))))
+    for name, k, result in finished:
+        results[name][k] = result
+        if progress and len(results[name]) == len(folds):
+            seconds = time.perf_counter() - began
+            print(f"compare: {name}: finished after {seconds:.1f} s", file=sys.stderr, flush=True)
     rows = [_row(name, [finished[k] for k in range(len(folds))]) for name, finished in results.items()]
     word = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
     return _judged(rows, sizes, "accuracy" if scoring is None else word)
@@ -392,7 +392,7 @@ def _warn_of_scales(estimators: Mapping[str, BaseEstimator], X: Matrix) -> None:
         for estimator in estimators.values()
     )
     if table.dtype.kind in "biuf" and any(unscaled) and (hint := scale_hint(table)):
-        warn_of(f"compare: {hint}, and mostly improves it", UserWarning)
+        warn_of(f"compare: {hint}, and mostly improves it", ScaleWarning)
 
 
 def _tuned(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, TypeVar
@@ -38,13 +39,22 @@ class Pair:
         return f"{names[self.positive]} against {'the rest' if self.negative < 0 else names[self.negative]}: "
 
 
-def pairs_of(classes: int, scheme: str) -> list[tuple[int, int]]:
+def score_sign(classes: np.ndarray, pos_label: object) -> float:
+    """Return the factor from `w'x + b` to decision values, which are positive for `classes[1]` of two.
+
+    It is -1 if class +1 of the declaration is `classes[0]`.
+    """
+    return -1.0 if classes.size == 2 and pos_label == classes[0] else 1.0
+
+
+def pairs_of(classes: np.ndarray, classifier: Any) -> list[tuple[int, int]]:
     """Return the (positive, negative) class indices of each two-class problem; -1 means all other classes."""
-    if classes == 2:
-        return [(1, 0)]
-    if scheme == "ovr":
-        return [(i, -1) for i in range(classes)]
-    return list(combinations(range(classes), 2))
+    k = classes.size
+    if k == 2:
+        return [(1, 0) if score_sign(classes, classifier.pos_label) > 0.0 else (0, 1)]
+    if classifier.multi_class == "ovr":
+        return [(i, -1) for i in range(k)]
+    return list(combinations(range(k), 2))
 
 
 def _against(positive: int, negative: int, count: int) -> list[int]:
@@ -60,12 +70,12 @@ def pair_factors(positive: int, negative: int, factors: Vec, counts: Vec) -> tup
 class Problems:
     """The two-class problems of given samples, with the arguments of `ucm.compile` for each problem.
 
-    For two classes the one problem "class 1 against class 0" either way. "ovo": i against j for every
-    i < j, in the order of scikit-learn; "ovr": each class against the rest.
+    For two classes the one problem of `pos_label` against the other class either way. "ovo": i against j for
+    every i < j, in the order of scikit-learn; "ovr": each class against the rest.
 
     Parameters
     ----------
-    classifier : whose `multi_class`, `class_weight` and `kernel` count
+    classifier : whose `multi_class`, `pos_label`, `class_weight` and `kernel` count
     rows : indices of the samples; None for all
     """
 
@@ -79,7 +89,7 @@ class Problems:
         self._counts = counted(weights, classes, index)
         self._factors = np.array(class_factors(classifier.class_weight, classes.tolist(), self._counts))
         self.pairs: list[Pair] = []
-        for i, j in pairs_of(classes.size, classifier.multi_class):
+        for i, j in pairs_of(classes, classifier):
             part = rows, index
             if j >= 0 and classes.size > 2:
                 members = (index == i) | (index == j)
@@ -132,7 +142,9 @@ def each(work: Callable[[Part], Result], parts: Sequence[Part], n_jobs: int | No
     if n_jobs in (None, 1) or len(parts) == 1:
         yield from map(work, parts)
     else:
-        results: Any = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(p) for p in parts)
+        # each thread keeps what is silenced here
+        tasks = [delayed(copy_context().run)(work, part) for part in parts]
+        results: Any = Parallel(n_jobs=n_jobs, require="sharedmem")(tasks)
         yield from results
 
 

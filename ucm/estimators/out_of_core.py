@@ -6,7 +6,6 @@ import copy
 import functools
 import operator
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -30,8 +29,8 @@ from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double, with_features
 from ucm.data.validation import refuse_empty
 from ucm.data.weights import ClassWeight, class_factors, untagged
-from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError, brief
-from ucm.estimators.multiclass import about_pair, answers, pair_factors, pairs_of
+from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError, brief, silenced
+from ucm.estimators.multiclass import about_pair, answers, pair_factors, pairs_of, score_sign
 from ucm.estimators.validation import kernel_options, labels_of, solve_options
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
@@ -93,12 +92,13 @@ def problems_of(
 ) -> Iterator[tuple[Labelled, ClassWeight]]:
     """Yield each two-class problem with its `class_weight`, in the order of `pairs_of`."""
     weight = classifier.class_weight
+    pairs = pairs_of(classes, classifier)
     if classes.size == 2 and (weight is None or isinstance(weight, str)):
-        yield Labelled(source, classes[1]), weight
+        yield Labelled(source, classes[pairs[0][0]]), weight
         return
     rows, counts = source.map_reduce(_class_sums, classes, merge=operator.add)
     factors = np.array(class_factors(weight, classes.tolist(), counts))
-    for i, j in pairs_of(classes.size, classifier.multi_class):
+    for i, j in pairs:
         other, m = None, None
         if j >= 0 and classes.size > 2:
             other, m = classes[j], int(rows[i] + rows[j])
@@ -293,8 +293,8 @@ def scores_of_rows(
     check_folds("ClassifierCV", cv, scoring)
     models = [model.with_params(**{name: float(value)}) for value in values]
     shared = SharedPasses(source)
-    # outside of the worker threads: warning filters and the number of BLAS threads hold for all threads
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), blas_threads(0):
+    # the number of BLAS threads holds for all threads
+    with silenced(ConvergenceWarning), blas_threads(0):
         folds = shared.split(cv)
         problems = shared.run(
             [functools.partial(_problems, classifier, train, classes) for train, _ in folds]
@@ -309,8 +309,9 @@ def scores_of_rows(
         planes = shared.run(
             [functools.partial(_solved, classifier, m, data, began) for data in bound for m in models]
         )
-        W = np.reshape([w for w, _ in planes], (len(folds), -1, len(models), bound[0].n))
-        b = np.reshape([b for _, b in planes], W.shape[:3])
+        sign = score_sign(classes, classifier.pos_label)
+        W = sign * np.reshape([w for w, _ in planes], (len(folds), -1, len(models), bound[0].n))
+        b = sign * np.reshape([b for _, b in planes], W.shape[:3])
         features = [options.get("kernel_approx") for _, options, _ in problems]
         held = [
             test if transform is None else test.mapped(transform)

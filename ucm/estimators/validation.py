@@ -71,7 +71,7 @@ def data_errors(where: str) -> Iterator[None]:
 
 
 def labels_of(y: np.ndarray, pos_label: object = None) -> tuple[np.ndarray, NDArray[np.intp]]:
-    """Return the class labels in order, `pos_label` last, and the class index of every sample."""
+    """Return the sorted class labels, and the class index of every sample; validate `pos_label`."""
     if y.size == 0:
         refuse_empty()
     check_classification_targets(y)

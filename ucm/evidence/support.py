@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -258,18 +257,20 @@ def worst_case(
         )
     if heights.U.lower(heights.data).couplings:
         heights(np.ones(size))  # refuses operands that do not meet
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # CVXPY on second-order cones in place of powers
-        return _height(heights, -expression)
+    return _height(heights, -expression)
 
 
 def _height(heights: SupportFunction, d: cp.Expression) -> cp.Expression:
     """Return the support function at an affine CVXPY expression, as a convex CVXPY expression."""
+    from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
+
     U, data = heights.U, heights.data
     x, constraints = U.cvxpy(data, Scope())
     z = cp.Variable(x.shape[0])
     cones = [c for constraint in (*constraints, z == x / data.scale) for c in _in_cones(constraint)]
-    height = cp.suppfunc(z, cones)(data.scale * d)
+    # as conic constraints, because CVXPY warns of second-order cones that it puts in place of powers
+    conic, _ = Dcp2Cone().apply(cp.Problem(cp.Minimize(cp.sum(z)), cones))
+    height = cp.suppfunc(z, conic.constraints)(data.scale * d)
 
     def proven() -> float | None:
         """Return the proven upper bound of the support function at d, None if d has no value.

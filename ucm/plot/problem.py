@@ -206,7 +206,7 @@ def problem_of_estimator(estimator: Any, X: object, y: object, who: str) -> Prob
         raise ParameterError(
             f"{who}: expected a ucm.Classifier with its plan_, got {brief(estimator)}; use from_model"
         )
-    signs = np.where(np.asarray(y) == classes[1], 1.0, -1.0)
+    signs = np.where(np.asarray(y) == estimator.pos_label_, 1.0, -1.0)
     weighing = plan.data.weighing
     return problem_of(
         plan.model, X, signs, estimator.solution_, who, class_weight=weighing.classes,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import threading
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +20,7 @@ from scipy import sparse
 from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
+from ucm.language.cvx import unpack
 from ucm.language.domains import NormBall
 
 if TYPE_CHECKING:
@@ -203,41 +203,35 @@ def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> t
 
 
 # --- conic programs, CVXPY ----------------------------------------------------------------------
+_CLOCKS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}  # ECOS has none
+_COMPILING = {"canon_backend", "enforce_dpp", "ignore_dpp"}  # options of CVXPY and not of its solvers
+
+
 def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **options: Any) -> str:
     """Solve a CVXPY problem within the monitor's time limit; return the first line of the error, or "".
 
-    CVXPY's warning of an inaccurate answer is hidden: the status and the certificate have this information.
+    The options are those of `cvxpy.Problem.solve`. The time of CVXPY's compilation counts.
     """
     import cvxpy as cp
 
-    verbose = monitor is not None and monitor.verbose
+    monitor = monitor or Monitor()
+    limited = monitor.time_limit is not None
+    compiling = {name: options.pop(name) for name in _COMPILING & options.keys()}
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-            if monitor is None or monitor.time_limit is None:
-                problem.solve(solver=solver, verbose=verbose, **options)
-            else:
-                _solve_in_time(problem, solver, monitor, options)
+        if limited:
+            for variable in problem.variables():  # values of the previous solve
+                variable.value = None
+        data, chain, inverse = problem.get_problem_data(solver, solver_opts=options, **compiling)
+        if monitor.timed_out:
+            return ""
+        if limited and solver in _CLOCKS:
+            options = {**options, _CLOCKS[solver]: monitor.seconds_left}
+        result = chain.solve_via_data(problem, data, not limited, monitor.verbose, options)
+        unpack(problem, result, chain, inverse)
     except (cp.error.SolverError, ArithmeticError, ValueError) as error:
         # a ValueError comes from CVXPY, for a status of the solver that it does not know
         return str(error).splitlines()[0]
     return ""
-
-
-_CLOCKS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}  # ECOS has none
-
-
-def _solve_in_time(problem: cp.Problem, solver: str, monitor: Monitor, options: dict) -> None:
-    """Solve within the time left on the monitor, less the time in which CVXPY compiles the problem."""
-    for variable in problem.variables():  # values of the previous solve
-        variable.value = None
-    data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
-    if monitor.timed_out:
-        return
-    if solver in _CLOCKS:
-        options = {**options, _CLOCKS[solver]: monitor.seconds_left}
-    result = chain.solve_via_data(problem, data, False, monitor.verbose, options)
-    problem.unpack_results(result, chain, inverse)
 
 
 def cut_short(problem: cp.Problem, monitor: Monitor) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -87,15 +86,13 @@ class ConicDomain(BoundDomain):
 
     def _solve(self, problem: cp.Problem) -> str:
         """Solve a program by Clarabel and return its status: optimal, unbounded or infeasible."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-            try:
-                problem.solve(solver="CLARABEL")
-            except cp.SolverError as error:
-                raise SolverError(
-                    f"clarabel: expected an answer to the conic program of a domain, got none ({error}); "
-                    "scale its arguments, or write the set with fewer domains"
-                ) from None
+        try:
+            cp.solve(problem, "CLARABEL")
+        except cp.SolverError as error:
+            raise SolverError(
+                f"clarabel: expected an answer to the conic program of a domain, got none ({error}); "
+                "scale its arguments, or write the set with fewer domains"
+            ) from None
         status = str(problem.status).removesuffix("_inaccurate")
         if status not in (cp.OPTIMAL, cp.UNBOUNDED, cp.INFEASIBLE):
             raise SolverError(
