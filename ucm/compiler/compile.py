@@ -16,6 +16,7 @@ from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import HingeDualLowering, ObjectiveLowering
 from ucm.compiler.out_of_core import InMemoryHullsLowering, in_blocks, lower_rows, statistics_of_rows
 from ucm.compiler.plan import Plan
+from ucm.compiler.recover import ignores_origin
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, refusal, requested_solvers
 from ucm.data.bound_data import Data, bind, is_stored
@@ -368,8 +369,10 @@ def _lower_set(model: RobustMargin, data: Data, gram: Gram | None, solver: str |
             )
         rows = _by_rows(model, data, gram, requested)
         data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
-    elif solver == "auto" and not isinstance(data.table, np.ndarray) and _in_span(model, data):
-        data = data.in_feature_space(Gram(Kernel("linear"), data.X))
+    else:
+        data = data.centred if ignores_origin(model.set) else data
+        if solver == "auto" and not isinstance(data.table, np.ndarray) and _in_span(model, data):
+            data = data.in_feature_space(Gram(Kernel("linear"), data.X))
     why = model.set.infeasibility_reason(data)
     if why is not None:
         raise EmptySetError(why)

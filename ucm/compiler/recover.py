@@ -19,10 +19,13 @@ from ucm.language.contracts import MassMultipliers, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.parameter import value
 from ucm.language.robust import RobustMargin
+from ucm.language.sets.affine_image import AffineImage, Ball, Ellipsoid, Point
 from ucm.language.sets.combination import Combination, is_number, times
+from ucm.language.sets.hull import Hull
+from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
-from ucm.language.statistics.affine import MatrixNode, VectorSum
-from ucm.language.statistics.samples import Samples, kinds_of
+from ucm.language.statistics.affine import ConstantVector, MatrixNode, Origin, VectorSum
+from ucm.language.statistics.samples import Mean, Samples, kinds_of
 
 BIAS_RULES = ("auto", "multipliers", "midpoint", "means", "min_error", "odds", "zero")
 _ROUNDING = 1e-12  # relative to the largest score
@@ -229,6 +232,38 @@ def _translation(x: Node) -> dict[str, float]:
         for kind, moved in _translation(y).items():
             total[kind] = total.get(kind, 0.0) + factor * moved
     return total
+
+
+def ignores_origin(U: UncertaintySet) -> bool:
+    """True if U is known not to move when all samples move by one vector."""
+    return _moved(U) == 0.0
+
+
+def _moved(x: Node) -> float:
+    """Return t if a set or vector moves by t v when all samples move by v; NaN if that is not known."""
+    match x:
+        case Combination():
+            moves = ((L, _moved(V)) for V, L in x.terms())
+            return sum(value(L) * t if is_number(L) else 0.0 if t == 0.0 else math.nan for L, t in moves)
+        case VectorSum():
+            return sum(value(c) * _moved(v) for c, v in x.terms)
+        case ConvexUnion() | Intersection():
+            first, *others = (_moved(V) for V in x.children())
+            return first if all(t == first for t in others) else math.nan
+        case Hull(samples=Samples(kind="signed")):
+            return 0.0  # each class has mass 1/2
+        case Hull() | Mean():
+            kind = getattr(x.samples, "kind", "points")
+            return {"pos": 1.0, "neg": 1.0, "points": 0.0}.get(kind, math.nan)
+        case Point():
+            return _moved(x.vector)
+        case Ellipsoid() if "signed" in kinds_of(x.shape):
+            return math.nan
+        case AffineImage() | Ball() | Ellipsoid():
+            return _moved(x.center)
+        case ConstantVector() | Origin():
+            return 0.0
+    return math.nan
 
 
 def midpoint_of(
