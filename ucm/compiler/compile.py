@@ -361,6 +361,9 @@ def _lower_set(model: RobustMargin, data: Data, gram: Gram | None, solver: str |
     model.set.dimension(data.n)
     beyond = "auto" if solver == "auto" else solver if requested_solvers(solver, UnitNorm) else None
     requested = solver if beyond is None or requested_solvers(solver, MinNorm) else "auto"
+    if (gram is None or gram.kernel.name == "linear") and ignores_origin(model.set, data.n):
+        data = data.centred
+        gram = gram if gram is None or not data.origin.any() else Gram(gram.kernel, data.X, gram.limit)
     if gram is not None:
         if model.norm != 2.0:
             raise CompositionError(
@@ -369,10 +372,8 @@ def _lower_set(model: RobustMargin, data: Data, gram: Gram | None, solver: str |
             )
         rows = _by_rows(model, data, gram, requested)
         data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
-    else:
-        data = data.centred if ignores_origin(model.set) else data
-        if solver == "auto" and not isinstance(data.table, np.ndarray) and _in_span(model, data):
-            data = data.in_feature_space(Gram(Kernel("linear"), data.X))
+    elif solver == "auto" and not isinstance(data.table, np.ndarray) and _in_span(model, data):
+        data = data.in_feature_space(Gram(Kernel("linear"), data.X))
     why = model.set.infeasibility_reason(data)
     if why is not None:
         raise EmptySetError(why)

@@ -222,8 +222,8 @@ class Data:
     def centred(self) -> Data:
         """The samples minus one vector, `origin`, which is 0 in features near 0; else this `Data`.
 
-        Features with a zero, as most of sparse samples, are near 0. The difference is exact, so a set that does
-        not move with all samples is the same set: x - c is a number if x/2 <= c <= 2x (Sterbenz 1974).
+        A feature with a zero, as most of sparse samples, is near 0. The differences x - c are exact, since
+        x/2 <= c <= 2x (Sterbenz 1974): a set that does not move with all samples is the same set.
         """
         if self.gram is not None or self.moments is not None or self.source is not None:
             return self

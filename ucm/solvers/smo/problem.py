@@ -104,7 +104,7 @@ class Pairs:
         positive = form.y > 0.0
         top = form.C if form.p == 1.0 else np.full(form.m, np.inf)
         return cls(
-            form.centred, np.arange(form.m), np.ones(form.m), -form.y, np.where(positive, 0.0, -top),
+            form.gram, np.arange(form.m), np.ones(form.m), -form.y, np.where(positive, 0.0, -top),
             np.where(positive, top, 0.0), np.array([0, form.m]), np.zeros(1), 0.0, form.p, form.C,
         )  # fmt: skip
 
