@@ -16,6 +16,7 @@ from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import HingeDualLowering, ObjectiveLowering
 from ucm.compiler.out_of_core import InMemoryHullsLowering, in_blocks, lower_rows, statistics_of_rows
 from ucm.compiler.plan import Plan
+from ucm.compiler.recover import ignores_origin
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, refusal, requested_solvers
 from ucm.data.bound_data import Data, bind, is_stored
@@ -360,6 +361,9 @@ def _lower_set(model: RobustMargin, data: Data, gram: Gram | None, solver: str |
     model.set.dimension(data.n)
     beyond = "auto" if solver == "auto" else solver if requested_solvers(solver, UnitNorm) else None
     requested = solver if beyond is None or requested_solvers(solver, MinNorm) else "auto"
+    if (gram is None or gram.kernel.name == "linear") and ignores_origin(model.set, data.n):
+        data = data.centred
+        gram = gram if gram is None or not data.origin.any() else Gram(gram.kernel, data.X, gram.limit)
     if gram is not None:
         if model.norm != 2.0:
             raise CompositionError(

@@ -225,11 +225,12 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         p, C, lam, weights = terms
         self.factor = 2.0 * lam
         linear = gram is None or gram.kernel.name == "linear"  # the features are known
+        limit = () if gram is None else (gram.limit,)
         self.form = HingeDual(
             data.y,
             np.ascontiguousarray(weights * (C / self.factor)),
             p,
-            Gram(Kernel("linear"), data.X) if gram is None else gram,
+            gram if gram is not None and not linear else Gram(Kernel("linear"), data.centred.X, *limit),
             data.X if linear else None,
         )
 

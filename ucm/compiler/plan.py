@@ -107,7 +107,7 @@ class Plan:
     @property
     def data(self) -> Data:
         """The samples and labels as bound data."""
-        return self.lowering.data
+        return self.lowering.data.as_given
 
     @property
     def form(self) -> Any:

@@ -15,14 +15,17 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import RowSource, as_double
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
-from ucm.language.contracts import MassMultipliers, UncertaintySet
+from ucm.language.contracts import FeatureNode, MassMultipliers, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.parameter import value
 from ucm.language.robust import RobustMargin
+from ucm.language.sets.affine_image import AffineImage, Ball, Ellipsoid, Point
 from ucm.language.sets.combination import Combination, is_number, times
+from ucm.language.sets.hull import Hull
+from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
-from ucm.language.statistics.affine import MatrixNode, VectorSum
-from ucm.language.statistics.samples import Samples, kinds_of
+from ucm.language.statistics.affine import ConstantVector, MatrixNode, Origin, VectorSum
+from ucm.language.statistics.samples import Mean, Points, Samples, kinds_of
 
 BIAS_RULES = ("auto", "multipliers", "midpoint", "means", "min_error", "odds", "zero")
 _ROUNDING = 1e-12  # relative to the largest score
@@ -202,16 +205,18 @@ def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, 
 
 
 def _translation(x: Node) -> dict[str, float]:
-    """Return by kind of samples the translation of a set for a unit translation of these samples.
+    """Return by class the translation of a set or vector for a unit translation of the samples of the class.
 
-    1 for a hull or a mean, 0 for a covariance, the factor for a multiple, that of the first operand for an
-    intersection, and nan for a convex union of sets with different translations.
+    1 for a hull or a mean, 0 for a covariance, the factor for a multiple; NaN where it is not known, as for
+    the union or intersection of sets with different translations.
     """
     match x:
+        case Samples(kind="signed"):  # of a hull: each class has mass 1/2
+            return {"pos": 0.5, "neg": -0.5}
         case Samples():
             return {x.kind: 1.0}
-        case ConvexUnion():
-            each = [_translation(V) for V in x.sets]
+        case ConvexUnion() | Intersection():
+            each = [_translation(V) for V in x.children()]
             first, kinds = each[0], dict.fromkeys(kind for moved in each for kind in moved)
             same = (k for k in kinds if len({moved.get(k, 0.0) for moved in each}) == 1)
             return dict.fromkeys(kinds, math.nan) | {k: first.get(k, 0.0) for k in same}
@@ -219,16 +224,25 @@ def _translation(x: Node) -> dict[str, float]:
             terms = [(value(L) if is_number(L) else 1.0, V) for V, L in x.terms()]
         case VectorSum():
             terms = [(value(c), v) for c, v in x.terms]
-        case MatrixNode():
-            terms = []
+        case Mean() | MatrixNode() if "signed" in kinds_of(x):
+            return {"pos": math.nan, "neg": math.nan}
+        case MatrixNode() | Points() | ConstantVector() | Origin():
+            return {}
+        case Hull() | Mean() | Point() | AffineImage() | Ball() | Ellipsoid():
+            terms = [(1.0, y) for y in x.children() if isinstance(y, FeatureNode)]
         case _:
-            sets = [y for y in x.children() if isinstance(y, UncertaintySet)]
-            terms = [(1.0, y) for y in sets[:1] or x.children()]
+            return {"pos": math.nan, "neg": math.nan}
     total: dict[str, float] = {}
     for factor, y in terms:
         for kind, moved in _translation(y).items():
             total[kind] = total.get(kind, 0.0) + factor * moved
     return total
+
+
+def ignores_origin(U: UncertaintySet, n: int) -> bool:
+    """True if U is known not to move when all samples, of n features, move by one vector."""
+    one_map = feature_normal(U, np.zeros(U.dimension(n) or n)) is not None
+    return one_map and sum(_translation(U).values()) == 0.0
 
 
 def midpoint_of(
@@ -395,4 +409,8 @@ def coefficients_of(
         remainder = w - side * data.space.dual_vector(x, 2.0)
     if float(np.linalg.norm(remainder)) > 1e-13:
         c = c + gram.combination(data.X, remainder)
+        if data.origin.any():  # of total 0, so that it gives w from the samples as given, too
+            ones = np.ones(gram.m)
+            free = ones - data.X @ np.linalg.lstsq(data.X, ones)[0]  # orthogonal to all features
+            c -= float(c.sum()) / (float(free.sum()) or 1.0) * free
     return c, point

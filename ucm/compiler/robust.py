@@ -157,7 +157,7 @@ class _RobustLowering(Lowering[Form]):
     def _summand_points(self, q: list[Vec]) -> tuple[Vec, ...]:
         """Return the point of every Minkowski summand, after a check for changed samples."""
         self.data.check_unchanged()
-        return summand_points(self.model.set, self.data, q)
+        return summand_points(self.model.set, self.data.as_given, q)
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         model, data, w, x, q = self.model, self.data, proof.w, proof.x, proof.answer.q
@@ -173,13 +173,15 @@ class _RobustLowering(Lowering[Form]):
             normal = None if normal is w else normal
         weights = sample_weights(self.image, q, data.m) if q else None
         recovered = Recovered(w, b, x, weights, rule, make_summand_points=make, rho=rho, normal=normal)
-        if gram is None or w is None or x is None:
+        if gram is not None and w is not None and x is not None:
+            c, point = coefficients_of(model, data, gram, q, w, x)
+            if gram.kernel.name != "linear":
+                return recovered.by_kernel(gram, c)
+            w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)  # in the features
+            recovered = replace(recovered, w=w, x=x, coefficients=c)
+        if b is None or w is None or rule == "zero" or not data.origin.any():
             return recovered
-        c, point = coefficients_of(model, data, gram, q, w, x)
-        if gram.kernel.name == "linear":  # w and x have coordinates in the features
-            w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)
-            return replace(recovered, w=w, x=x, coefficients=c)
-        return recovered.by_kernel(gram, c)
+        return replace(recovered, b=b - float(data.origin @ (w if normal is None else normal)))
 
 
 class DistanceLowering(_RobustLowering[MinNorm]):

@@ -51,6 +51,8 @@ from ucm.errors import DataError, SolverError, UCMError
 T = TypeVar("T")
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _LARGE = 1 << 28  # bytes in double precision: smaller memory maps are bound like other arrays
+_FAR = 10.0  # times the range of a feature: a distance from 0 that costs digits
+_HEAD = 64  # samples that show most features not to be far from 0
 _SQUARABLE = 1e-152  # entries below it, or above its inverse, make covariances 0 or inf
 
 
@@ -108,6 +110,14 @@ class Space:
             return w
         w = v ** (q - 1.0)
         return np.sign(x) * w / float(np.linalg.norm(v, q)) ** (q - 1.0)
+
+
+def _origin(X: Matrix) -> Vec:
+    """Return the middle of the values of each feature far from 0, relative to their range; 0 for others."""
+    ends = (X.min(axis=0), X.max(axis=0))
+    low, high = (np.ravel(v.toarray() if sparse.issparse(v) else v) for v in ends)
+    middle = low + 0.5 * (high - low)
+    return np.where(np.abs(middle) > _FAR * (high - low), middle, 0.0)
 
 
 def refuse_squares(scale: float, statistic: str) -> None:
@@ -194,6 +204,7 @@ class Data:
         self.space = Space() if space is None else space
         self.approx: KernelFeatures | None = None  # that X holds
         self.factor: NDArray[np.float64] | None = None  # of the Gram matrix, where samples are unit vectors
+        self.as_given, self.origin = self, np.zeros(0)  # the samples before `centred`, and what it subtracts
         self._cache: dict[Hashable, Any] = {}
 
     @functools.cached_property
@@ -202,7 +213,30 @@ class Data:
 
     def with_coordinates(self, X: Matrix, gram: Gram | None = None, space: Space | None = None) -> Data:
         """Return new `Data` with coordinates X and the same labels, weights and groups."""
-        return Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
+        data = Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
+        if self.origin.any():
+            data.as_given, data.origin = self.as_given, self.origin
+        return data
+
+    @functools.cached_property
+    def centred(self) -> Data:
+        """The samples minus one vector, `origin`, which is 0 in features near 0; else this `Data`.
+
+        A feature with a zero, as most of sparse samples, is near 0. The differences x - c are exact, since
+        x/2 <= c <= 2x (Sterbenz 1974): a set that does not move with all samples is the same set.
+        """
+        if self.gram is not None or self.moments is not None or self.source is not None:
+            return self
+        origin = _origin(self.X[:_HEAD])
+        if not origin.any() or not (origin := _origin(self.X)).any():
+            return self
+        X = self.X - origin if not sparse.issparse(self.X) else self.X.copy()
+        if sparse.issparse(X):
+            X.data -= origin[X.indices]
+            X.eliminate_zeros()
+        data = self.with_coordinates(X)
+        data.as_given, data.origin, data.approx = self, origin, self.approx
+        return data
 
     def in_gram_space(self, gram: Gram) -> Data:
         """Return the samples as unit vectors e_i of `GramSpace`, with the inner product of the kernel.

@@ -397,7 +397,7 @@ class Spectrum:
 
     @functools.cached_property
     def trace(self) -> float:
-        return float(np.trace(self.matrix))
+        return float(self.values.sum())  # without negative rounding errors
 
     @functools.cached_property
     def root(self) -> NDArray[np.float64]:

@@ -51,12 +51,15 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
     """Return `(X - 1 c')' diag(d) (X - 1 c')` and `(X - 1 c')' d` for d >= 0, c the `center` or 0."""
     if sparse.issparse(X):
         gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
-        columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+        entries, (columns, starts) = X.data, (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+        if center is not None:  # a column with zeros has a range that its mean does not exceed by far
+            full = np.where(np.bincount(columns, minlength=s.size) == d.size, center, 0.0)
+            entries, center = entries - full[columns], center - full
         d = np.ascontiguousarray(d)
-        native.library.add_outer(d.size, X.data, columns, starts, d, s.size, gram, s)
+        native.library.add_outer(d.size, entries, columns, starts, d, s.size, gram, s)
         gram += gram.T  # a row's columns may come in any order
         np.einsum("ii->i", gram)[...] *= 0.5
-        if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
+        if center is not None and center.any():  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
             cross = np.outer(s, center)
             gram += d.sum() * np.outer(center, center) - cross - cross.T
             s -= d.sum() * center

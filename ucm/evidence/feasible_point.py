@@ -22,11 +22,13 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import ROUNDING, LoweredSet, Projectable, SemiSmooth, UncertaintySet
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
+from ucm.solvers.coordinates import RangeSpace, range_space_orders
 from ucm.solvers.newton_steps import Formed, line_search
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
@@ -42,6 +44,7 @@ _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of the maps of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
 _STEPS = 60
+_RIDGE = 1e-14  # of the systems, whose terms have the size 1: dependent equations take no part
 _MET, _SMALL = 1e-16, 1e-13  # residuals relative to the terms: exact; no further Newton step helps
 _PARTS: list[float] = np.logspace(-14.0, -1.0, 27).tolist()  # of the way to the centre
 
@@ -124,8 +127,10 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     if not image.couplings:
         return None
     form = MinNorm.of(image, 2.0, 1)
+    if range_space_orders(form) is not None:  # the same residuals by fewer equations
+        form = RangeSpace.of(form, Monitor()).form
     domains = [b.domain for b in image.blocks if isinstance(b.domain, SemiSmooth)]
-    entries = sum(B.entries for c in image.couplings for _, B in c.terms)
+    entries = sum(B.entries for c in form.couplings for _, B in c.terms)
     if form.coupled > _ORDER or entries > _ENTRIES or len(domains) < len(q):
         return None
     residuals = form.of_residuals(form.units(q))
@@ -158,7 +163,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
         if size <= _MET * math.sqrt(mu.size):
             break
         J = [D.jacobian(v) for D, v in zip(domains, arguments(mu), strict=True)]
-        d, _, _ = systems.step(J, s, np.zeros(mu.size), g)
+        d, _, _ = systems.step(J, s, np.full(mu.size, _RIDGE), g)
         if not float(g @ d) < 0.0:
             break
         full, after = at(mu + d)

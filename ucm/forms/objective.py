@@ -476,7 +476,7 @@ class HingeDual:
     y : (m,) labels +1 and -1
     C : (m,) weights of the samples' losses
     p : exponent, at least 1
-    gram : inner products of the samples
+    gram : inner products of the samples, about any origin: y'a = 0
     X : (m, n) the samples themselves, or None with a kernel
     """
 
@@ -489,16 +489,6 @@ class HingeDual:
     @property
     def m(self) -> int:
         return self.y.size
-
-    @functools.cached_property
-    def centred(self) -> Gram:
-        """The inner products of the centred samples; with a kernel and for sparse samples, those of `gram`.
-
-        As y'a = 0, the problem is the same, with less rounding where the samples lie far from 0.
-        """
-        if self.X is None or sparse.issparse(self.X):
-            return self.gram
-        return Gram(self.gram.kernel, self.X - self.X.mean(axis=0), self.gram.limit)
 
     @property
     def expected(self) -> Expected:

@@ -76,7 +76,7 @@ class PSMO(Solver[HingeDual]):
         return None if form.gram.fits else "the Gram matrix is larger than cache_size"
 
     def solve(self, form: HingeDual, monitor: Monitor, start: Answer | None = None) -> Answer:
-        y, C, p, K = form.y, form.C, form.p, form.centred.matrix()
+        y, C, p, K = form.y, form.C, form.p, form.gram.matrix()
         a = np.zeros(form.m) if start is None or start.slopes is None else form.feasible(start.slopes)
         most = C if p == 1.0 else np.full(form.m, np.inf)
         F = y * (1.0 - slacks(a, C, p)) - K @ (y * a)

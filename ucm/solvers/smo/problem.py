@@ -18,6 +18,7 @@ from ucm.forms.objective import HingeDual, balance, slacks
 from ucm.language.domains.simplex import clip_to_mass
 
 _HALVINGS = 100  # halvings of the interval of a root
+_REGULAR = 1e6  # entries up to it, and from its inverse, have fourth powers in float32
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Pairs:
     p, C : the exponent, and the (n,) weights of the losses; p = 1 without
     order : of hulls, the index of each variable among the weights of all blocks of the form
     resolution : of hulls, the norm ||W|| that counts as 0, relative to the size of U
+    unit : of hulls, the length that W is measured in
     """
 
     gram: Gram
@@ -57,6 +59,7 @@ class Pairs:
     C: Vec = field(default_factory=lambda: np.empty(0))
     order: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     resolution: float = 0.0
+    unit: float = 1.0
 
     @classmethod
     def of_hulls(cls, form: MinNorm) -> Pairs:
@@ -69,7 +72,7 @@ class Pairs:
                 mass.append(g.mass)
             group.append(own)
             cap.append(bound)
-        gram = form.space.gram
+        gram, unit = form.space.gram, 1.0
         if gram is not None:
             index = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
             signs = [np.ones(b.map.shape[1]) if b.classes is None else b.classes for b in form.blocks]
@@ -80,16 +83,19 @@ class Pairs:
             Z: Any = [b.map.matrix().T for b in form.blocks]
             thin = any(sparse.issparse(A) for A in Z)
             stacked: Any = sparse.vstack(Z).tocsr() if thin else np.ascontiguousarray(np.vstack(Z))
+            center, top = form.center, max(float(abs(v).max()) for v in (stacked, form.center))
+            if top > 0.0 and not 1.0 / _REGULAR < top < _REGULAR:
+                stacked, center, unit = stacked / top, center / top, top
             gram = Gram(Kernel("linear"), stacked)
             index, s = np.arange(stacked.shape[0]), np.ones(stacked.shape[0])
-            products = np.asarray(stacked @ form.center).ravel()
-            square = float(form.center @ form.center)
+            products = np.asarray(stacked @ center).ravel()
+            square = float(center @ center)
         groups = np.concatenate(group)
         order = np.lexsort((index, groups))
         ends = np.searchsorted(groups[order], np.arange(len(mass) + 1))
         return cls(
             gram, index[order], s[order], products[order], np.zeros(index.size), np.concatenate(cap)[order],
-            ends, np.array(mass), square, order=order, resolution=form.space.resolution,
+            ends, np.array(mass), square, order=order, resolution=form.space.resolution, unit=unit,
         )  # fmt: skip
 
     @classmethod
@@ -98,7 +104,7 @@ class Pairs:
         positive = form.y > 0.0
         top = form.C if form.p == 1.0 else np.full(form.m, np.inf)
         return cls(
-            form.centred, np.arange(form.m), np.ones(form.m), -form.y, np.where(positive, 0.0, -top),
+            form.gram, np.arange(form.m), np.ones(form.m), -form.y, np.where(positive, 0.0, -top),
             np.where(positive, top, 0.0), np.array([0, form.m]), np.zeros(1), 0.0, form.p, form.C,
         )  # fmt: skip
 
@@ -161,7 +167,7 @@ class Pairs:
 
         The size is at most `||c||` plus the largest norm in every hull.
         """
-        least, size = max(zero, self.resolution), float(np.sqrt(self.offset))
+        W, least, size = W / self.unit, max(zero, self.resolution), float(np.sqrt(self.offset))
         top = float(np.sqrt(max(self.gram.diagonal.max(initial=0.0), 0.0)))
         reach = float(np.abs(self.s).max(initial=0.0)) * top * float(self.sums.sum()) + size
         if least * reach < W or (1.0 - gap) * W > self.resolution * reach:
@@ -232,7 +238,7 @@ class Pairs:
         gap = float(self.gaps(u, F).sum())
         if not self.hinge:
             norm = self.norm(u, F)
-            return -norm, gap, norm * norm
+            return -norm * self.unit, gap, norm * norm
         linear = F - self.b - (0.0 if self.p == 1.0 else self.signs() * self.slacks(u))
         dual = -float(u @ self.b) - 0.5 * float(u @ linear)
         if self.p != 1.0:

@@ -13,6 +13,7 @@ case of the normal that separates -s g from U, as long as that is smaller.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -173,8 +174,9 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
         g.value = normal / blocks.sizes
         length = float(np.linalg.norm(g.value))
         g.value /= length
-        for tight in (1e-3 * monitor.tol, monitor.tol):
-            failure = attempt(problem, "CLARABEL", monitor, **accuracy("CLARABEL", tight))
+        for tight, equilibrate in itertools.product((1e-3 * monitor.tol, monitor.tol), (True, False)):
+            options = {**accuracy("CLARABEL", tight), "equilibrate_enable": equilibrate, "warm_start": False}
+            failure = attempt(problem, "CLARABEL", monitor, **options)
             if cut_short(problem, monitor):
                 return None
             if not failure and s.value is not None:
