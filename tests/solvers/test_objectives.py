@@ -417,6 +417,35 @@ def test_ramps_of_small_mu_start_from_a_standard_svm(ramp: Any, convex: Any) -> 
     assert ucm.solve(ramp(0.7, mu=0.4), X, y, n_starts=2).objective <= found.objective * (1 + 1e-9)
 
 
+def test_a_ramp_of_small_mu_separates_as_far_as_its_breakpoint() -> None:
+    """Of the standard SVM, from which it starts, no sample is near the breakpoint: all scores are 0."""
+    X, y = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0])
+    found = ucm.solve(models.rlsvm2(0.001, 0.5), X, y)
+    grid = np.linspace(0.0, 1.0, 10_001)  # w = (u, 0), b = 0 by symmetry
+    ramp = np.clip((0.5 - grid) / 0.5, 0.0, None) - np.clip((-0.25 - grid) / 0.5, 0.0, None)
+    assert found.objective == pytest.approx((2.0 * ramp + 0.001 * grid**2).min(), rel=1e-9)
+    rng = np.random.default_rng(0)
+    for seed in range(40):
+        X = rng.standard_normal((12, 2)) + 3.0
+        X[::2] *= -1.0
+        y = np.where(X[:, 0] + X[:, 1] > 0.0, 1.0, -1.0)
+        found = ucm.solve(models.rlsvm2(0.001, 0.5), X, y)
+        svm = ucm.solve(ucm.RobustMargin(ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg)), X, y)
+        assert found.objective <= 0.001 * (0.5 / (-0.5 * svm.objective)) ** 2 * (1.0 + 1e-6), seed
+
+
+@pytest.mark.parametrize("model", [models.svm(0.5), Ramp() + 0.5 * L2()], ids=repr)
+def test_columns_of_very_different_sizes_end(model: Objective) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((16, 3)) * np.array([1e150, 1.0, 1e-150])
+    y = np.where(rng.random(16) < 0.5, 1.0, -1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = ucm.solve(model, X, y)
+    assert found.status != "optimal" or found.certificate.relative_gap <= 1e-6
+    assert found.certificate.dual <= 16.0 and found.certificate.primal <= 16.0 * (1.0 + 1e-12)
+
+
 def test_the_printed_stop_of_dca() -> None:
     rng = np.random.default_rng(6)
     X = rng.standard_normal((60, 4))
