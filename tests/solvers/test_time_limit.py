@@ -118,6 +118,24 @@ def test_every_solver_ends_at_once_where_the_time_is_over(case: str) -> None:
     assert certificate.dual <= certificate.primal + slack or np.isnan(certificate.dual)
 
 
+@pytest.mark.parametrize("case", [case for case in CUT if case not in ("scs", "faces", "subgradient")])
+def test_an_observer_changes_neither_solver_nor_digits(case: str) -> None:
+    """Nor does a solve before: its counts are of one solve."""
+    model, solver, options = CUT[case]
+    plan = ucm.compile(model, FEW, OF_FEW, solver=solver, **options)
+
+    def found(**observed: Any) -> tuple:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            s = plan.solve(max_iter=300, **observed)
+        vectors = [v.tobytes() for v in (s.w, s.weights) if v is not None]
+        return s.stats, (s.stats.solver, s.status, s.objective, s.certificate.dual, vectors)
+
+    (first, free), (second, again) = found(), found()
+    assert second.passes <= first.passes and second.kernel_operations <= first.kernel_operations
+    assert free == again == found(callback=lambda record: None)[1] == found(trace=3)[1]
+
+
 LONG: dict[str, tuple[Any, int, float]] = {  # a model, how many features, how far the classes are apart
     "smo": (ucm.models.psvm(1.0, 1e6), 5, 0.0),
     "active-set": (ucm.models.nu_svm(0.9), 1500, 1.0),

@@ -16,6 +16,7 @@ from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
 from ucm.forms.objective import HingeDual, balance, slacks
 from ucm.language.domains.simplex import clip_to_mass
+from ucm.solvers.sample_layout import largest
 
 _HALVINGS = 100  # halvings of the interval of a root
 
@@ -80,9 +81,11 @@ class Pairs:
             Z: Any = [b.map.matrix().T for b in form.blocks]
             thin = any(sparse.issparse(A) for A in Z)
             stacked: Any = sparse.vstack(Z).tocsr() if thin else np.ascontiguousarray(np.vstack(Z))
-            gram = Gram(Kernel("linear"), stacked)
-            index, s = np.arange(stacked.shape[0]), np.ones(stacked.shape[0])
             products = np.asarray(stacked @ form.center).ravel()
+            unit = float(np.ldexp(1.0, np.frexp(largest(stacked))[1])) or 1.0
+            stacked *= 1.0 / unit  # squares in float32 do not overflow
+            gram = Gram(Kernel("linear"), stacked)
+            index, s = np.arange(stacked.shape[0]), np.full(stacked.shape[0], unit)
             square = float(form.center @ form.center)
         groups = np.concatenate(group)
         order = np.lexsort((index, groups))

@@ -26,7 +26,7 @@ from ucm.forms.faces import Face, SumOfHulls
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_short, numbers
+from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, ended, numbers
 
 
 class PolyhedralRay:
@@ -175,7 +175,7 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
         g.value /= length
         for tight in (1e-3 * monitor.tol, monitor.tol):
             failure = attempt(problem, "CLARABEL", monitor, **accuracy("CLARABEL", tight))
-            if cut_short(problem, monitor):
+            if ended(problem, "CLARABEL", monitor) == "interrupted":
                 return None
             if not failure and s.value is not None:
                 break
