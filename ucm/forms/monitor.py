@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from ucm.data.deadline import present_limit
 from ucm.data.options import SECONDS, optional
 
 ZERO = 1e-9
@@ -150,6 +151,12 @@ class Monitor:
             tol, max_iter, time_limit=self.time_limit, zero_tol=zero_tol, started=self.started,
             fallbacks=self.fallbacks,
         )  # fmt: skip
+
+    @classmethod
+    def within_limit(cls, tol: float = 1e-6) -> Monitor:
+        """Return the monitor of a solve inside of a computation, with the time limit that holds there."""
+        outer = present_limit()
+        return outer.child(tol) if isinstance(outer, Monitor) else cls(tol)
 
     def count_work(self, own: Monitor, share: float = 1.0) -> None:
         """Add the work of an inner problem; passes count times `share`, the fraction of the samples."""

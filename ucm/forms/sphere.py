@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.data.deadline import check_time
 from ucm.data.linear_map import Vec
+from ucm.data.moments import weighted_sums
 from ucm.forms.distance import MinNorm
 from ucm.forms.faces import SumOfHulls, min_norm_point
 from ucm.forms.solver import Answer, Expected
@@ -224,6 +226,7 @@ def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:
     center = image.matvec(image.centers())
     rows, large = [], np.abs(image.center)
     for k in range(min(image.n, sum(b.map.shape[1] for b in image.blocks)) + 2):
+        check_time()
         g = [generator.standard_normal(b.map.shape[1]) for b in image.blocks]
         q = [p for _, p in image.supports(g)]
         rows.append(image.matvec(q) - center)
@@ -246,9 +249,11 @@ def _span(rows: NDArray[np.float64], large: Vec) -> NDArray[np.float64] | None:
         return np.zeros((n, 0))
     scaled = rows[:, used] / sizes[used]
     if scaled.shape[0] >= used.size:
-        gram = scaled.T @ scaled
+        gram = weighted_sums(scaled, np.ones(scaled.shape[0]))[0]
+        check_time()
         if float(np.linalg.eigvalsh(gram)[0]) > 1e3 * _FLAT**2 * used.size:
             return None if used.size == n else np.eye(n)[:, used]
+    check_time()
     if scaled.shape[0] > used.size:
         scaled = np.linalg.qr(scaled, mode="r")
     _, s, V = np.linalg.svd(scaled, full_matrices=used.size < 3000)
