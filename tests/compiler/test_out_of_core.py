@@ -168,9 +168,13 @@ def test_the_out_of_core_active_set_in_memory_has_fallbacks() -> None:
     inside = ucm.solve(ucm.models.nu_svm(0.02), X, y)
     assert inside.status == "local" and inside.objective > 0.0
     seen: list[Any] = []
-    watched = ucm.solve(model, X, y, callback=seen.append)
-    assert watched.stats.solver == "active-set" and seen
-    assert ucm.solve(model, X, y, max_iter=50).stats.solver == "active-set"
+    free = ucm.solve(model, X, y)
+    for observed in ({"callback": seen.append}, {"trace": 1}, {"max_iter": 50}):
+        watched = ucm.solve(model, X, y, **observed)
+        assert watched.stats.solver == "out-of-core" and watched.objective == free.objective
+    assert [record["iteration"] for record in seen] == [record["iteration"] for record in free.history]
+    stopped = ucm.solve(model, X, y, callback=lambda record: True)
+    assert stopped.stats.solver == "out-of-core" and len(stopped.history) == 1
     others: list[dict[str, Any]] = [{"sample_weight": np.arange(1.0, 601.0)}, {"kernel": "linear"}]
     for given in others:
         assert ucm.compile(model, X, y, **given).solver.name != "out-of-core"

@@ -17,10 +17,11 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import brentq
 from scipy.special import softmax, wrightomega
+from threadpoolctl import ThreadpoolController
 
 import ucm
 from ucm import native
-from ucm.native import library
+from ucm.native import blas_threads, library
 
 NONE = np.empty(0)
 ROOT = Path(ucm.__file__).resolve().parent.parent
@@ -418,3 +419,16 @@ def test_filling_to_a_mass_against_counting_and_one_entry_after_another(n: int) 
             assert_allclose(share, share[0], rtol=1e-12)
     q, height, ends = native.fill_to_mass(NONE, NONE, 1.0)
     assert q.size == 0 and height == 0.0 and np.isnan(ends[1])
+
+
+def test_solves_that_overlap_leave_the_threads_of_blas() -> None:
+    """The first to enter leaves before the second: the limit ends with the last."""
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        first, second = blas_threads(10, 10**6), blas_threads(10, 10**6)
+        before = [pool["num_threads"] for pool in ThreadpoolController().info()]
+        counts = []
+        for step in (first.__enter__, second.__enter__, first.__exit__, second.__exit__):
+            step(*(None, None, None) if step.__name__ == "__exit__" else ())
+            counts.append([pool["num_threads"] for pool in ThreadpoolController().info()])
+        one = [1] * len(before)
+        assert counts == [one, one, one, before] and before != one

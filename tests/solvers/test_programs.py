@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+import ucm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.language.losses import Hinge
@@ -93,7 +94,9 @@ def test_a_linear_program_without_an_answer_says_why() -> None:
     short = LinearProgram(presolve="off", simplex_iteration_limit=0)
     v = short.columns(2, 0.0, np.inf, -1.0)
     short.rows([(v, np.array([[1.0, 2.0]]))], -np.inf, np.ones(1))
-    assert short.solve().status == "stopped"
+    assert short.solve().status == "max_iter"
+    with pytest.raises(ucm.SolverError, match="numbers that HiGHS does not take"):
+        short.rows([(v, np.array([[1e16, 2.0]]))], -np.inf, np.ones(1))
 
 
 def test_a_basis_gone_bad_is_left() -> None:

@@ -338,3 +338,12 @@ def test_values_of_a_kernel_that_are_not_finite_end_it(p: float) -> None:
     X, y = 1e-160 * np.arange(4.0)[:, None], np.array([1, -1, 1, -1])
     with pytest.raises(ucm.errors.SolverError, match="kernel: expected finite values"):
         ucm.solve(psvm(p, 1.0), X, y, kernel="rbf", solver="smo")
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-15, 1e15, 1e25, 1e150])
+def test_pair_updates_do_not_see_the_scale_of_the_samples(scale: float) -> None:
+    X, y = ucm.datasets.load("wine")
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    found = ucm.solve(ucm.models.nu_svm(0.3), scale * X, y, solver="smo")
+    best = ucm.solve(ucm.models.nu_svm(0.3), X, y, solver="active-set", tol=1e-9)
+    assert found.status == "optimal" and found.objective / scale == pytest.approx(best.objective, rel=1e-6)

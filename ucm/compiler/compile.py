@@ -20,6 +20,7 @@ from ucm.compiler.recover import ignores_origin
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, refusal, requested_solvers
 from ucm.data.bound_data import Data, bind, is_stored
+from ucm.data.deadline import time_of
 from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.gram import Gram, check_gram
 from ucm.data.kernel_features import KernelFeatures, approximation, some_of
@@ -43,7 +44,7 @@ from ucm.errors import (
 from ucm.evidence.generalised_nu_svm import radius_from_lambda
 from ucm.evidence.relative_sizes import with_numbers
 from ucm.forms.distance import MinNorm, NearestPoint
-from ucm.forms.monitor import check_time_limit, limit_from
+from ucm.forms.monitor import Monitor, check_time_limit, limit_from
 from ucm.forms.objective import Composite, weighed
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -149,14 +150,16 @@ def _compile_within(
     of_samples: dict,
     of_kernel: dict,
 ) -> Plan:
-    """Compile a model as `compile` does, with a time limit for the intervals of its relative sizes."""
+    """Compile a model as `compile` does, with a time limit: then `OutOfTime` is raised."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     check_asked(solver)
     began = time.perf_counter()
     data, gram = bound(declared, X, y, kernel, of_samples, of_kernel)
     if kernel is None and solver == "auto" and data.m >= _MANY and in_blocks(declared, data):
         return Plan.of((InMemoryHullsLowering(declared, data),), began)  # type: ignore[arg-type]
-    return plan_of(declared, data, gram, solver, time_limit, began)
+    monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit, started=began)
+    with time_of(monitor):
+        return plan_of(declared, data, gram, solver, monitor.seconds_left, began)
 
 
 def bound(
@@ -423,8 +426,8 @@ def solve(
     model, X, y, kernel, solver
         As in `ucm.compile`.
     time_limit : float, optional
-        Seconds for both. The compilation always ends, except for the admissible intervals of relative sizes,
-        which raise SolverError at the limit.
+        Seconds for both. At the limit a compilation raises SolverError, as there is no problem to certify an
+        answer of, and a solve ends with the interval that is proven by then.
     **options
         Options of `Plan.solve` and of the kernel; class_weight, sample_weight, subgroup and pos_label.
 

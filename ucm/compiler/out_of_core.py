@@ -347,8 +347,8 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 class InMemoryHullsLowering(OutOfCoreHullsLowering):
     """The lowering of two hulls of many in-memory samples, read block by block.
 
-    The lowering of the same samples in memory takes over where 0 lies in U, where a solve is observed, and
-    for certificates and references.
+    The lowering of the same samples in memory takes over where 0 lies in U, and for certificates and
+    references.
     """
 
     bias_rules = BIAS_RULES
@@ -363,11 +363,9 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
         return DistanceLowering(self.model, self.data)
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
-        if proof is None:  # an observer sees the iterations of a solver in memory
-            watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
-            return self.memory if watched or monitor.max_iter is not None else None
-        proven = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
-        return None if proven or monitor.timed_out else self.memory
+        if proof is None or proof.answer.status in ("interrupted", "time_limit") or not monitor.may_continue:
+            return None
+        return None if is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0 else self.memory
 
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         return self.memory.certify_external(external)

@@ -30,6 +30,7 @@ from ucm.compiler.recover import (
 )
 from ucm.compiler.route import choose, refusal, requested_solvers, table, verdicts
 from ucm.data.bound_data import Data, GramSpace, Space
+from ucm.data.deadline import OutOfTime, time_of
 from ucm.data.linear_map import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError
 from ucm.evidence.certificate import at_zero, certify, is_proven, unproven
@@ -298,6 +299,14 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return [f"0 in U    {further.problem}", *further.describe_other(solver, verbose)]
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
+        # few coordinates always give a direction
+        try:
+            with time_of(monitor if self.form.n > _SPANNED else None):
+                return self._other_form(proof, monitor)
+        except OutOfTime:
+            return None
+
+    def _other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
         if self.beyond is None:
             return None
         if proof is None:

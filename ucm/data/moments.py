@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
+from ucm.data.deadline import check_time
 
 Vec = NDArray[np.float64]
 Matrix = Any
@@ -70,6 +71,8 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
     gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
     step = max(1, CHUNK // X.shape[1])
     for i in range(0, d.size if all_rows else rows.size, step):
+        if i:  # samples of one chunk take milliseconds
+            check_time()
         index = slice(i, i + step) if all_rows else rows[i : i + step]
         part = X[index] if center is None else X[index] - center
         if plain:

@@ -29,6 +29,7 @@ from scipy import sparse
 from scipy.optimize import root_scalar
 
 from ucm.data.bound_data import Data
+from ucm.data.deadline import check_time
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
 from ucm.evidence.bound import BallNormal, SampleDual, lower_bound
@@ -296,7 +297,8 @@ class GeneralisedNuSVM:
         @functools.cache
         def at(mu: float) -> tuple[Vec, float]:
             nonlocal answer
-            answer = session.solve(ridged(mu), Monitor(_ACCURACY), answer)
+            answer = session.solve(ridged(mu), Monitor.within_limit(_ACCURACY), answer)
+            check_time()
             v = answer.plane[0][:n]
             return v, float(np.linalg.norm(v))
 

@@ -15,9 +15,11 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.bound_data import Data
+from ucm.data.deadline import check_time
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.evidence.interval import Interval
+from ucm.forms.monitor import Monitor
 from ucm.forms.objective import class_totals, slopes_of, weighed
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
@@ -180,7 +182,9 @@ def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> tu
     size: cp.Expression = sum((R.cvxpy(w, 1.0, Scope()) for R in multiplied.terms), start=cp.Constant(0.0))
     ball = size <= 1.0
     problem = cp.Problem(cp.Maximize(gain / scale), [ball])
-    if attempt(problem, cp.CLARABEL) or problem.status != "optimal":
+    failure = attempt(problem, cp.CLARABEL, Monitor.within_limit())
+    check_time()
+    if failure or problem.status != "optimal":
         return None
     top = scale * float(problem.value) * (1.0 + _PROGRAM)  # type: ignore[arg-type]
     if not top > 0.0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from ucm import native
+from ucm.data.deadline import check_time
 from ucm.data.linear_map import Matrix, Vec
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import MassConstraint
@@ -28,6 +30,7 @@ _PAIRS = 6000  # largest number of samples for all inner products, 288 MB; more 
 _ROUNDS = 20  # of clipped MDM, each followed by the system of the free weights
 _DOUBLINGS = 60  # of a step, until the function rises
 _TANGENTS = 100  # of a line search
+_SHORT = 64  # features up to which rows are compared, and not their digests
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class SumOfHulls:
         for k, (rows, constraints) in enumerate(blocks):
             if constraints is None:
                 return None
+            check_time()
             rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows) + 0.0
             shapes.append(rows.shape[0])
             for g in constraints:
@@ -274,7 +278,14 @@ def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: 
 def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return the distinct rows by first occurrence, and the index of each row among these."""
     rows = np.ascontiguousarray(rows)
-    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    if rows.shape[1] <= _SHORT:
+        keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    else:  # digests sort faster
+        keys = np.empty(len(rows), dtype="V16")
+        for i, row in enumerate(rows):
+            if i % 256 == 0:
+                check_time()
+            keys[i] = blake2b(row, digest_size=16).digest()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return rows[first[order]], np.argsort(order)[inverse.ravel()]

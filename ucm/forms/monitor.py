@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from ucm.data.deadline import present_limit
 from ucm.data.options import SECONDS, optional
 
 ZERO = 1e-9
@@ -22,6 +23,8 @@ CROSSED = 1e-9
 _HALF = 0.5  # of the tolerance: the gap that solvers aim at
 _LIMIT = optional(SECONDS)
 _LEAST = 1e-6  # seconds: a limit is positive
+
+clock = time.perf_counter  # of every monitor; tests replace it
 
 _HEADER = f"{'iteration':>9}  {'objective':>16}  {'relative gap':>12}  {'passes':>9}  {'seconds':>8}"
 
@@ -88,7 +91,7 @@ class Monitor:
     fallbacks: dict[str, str] = field(default_factory=dict)
     iterations: int = 0
     history: list[dict] = field(default_factory=list)
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=lambda: clock())
     bound: bool = True
 
     def limit(self, own: int) -> int:
@@ -122,7 +125,7 @@ class Monitor:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.started
+        return clock() - self.started
 
     def count_read(self) -> None:
         """Count one pass over all rows of a row source, in `passes` and `reads`."""
@@ -132,14 +135,14 @@ class Monitor:
     @property
     def timed_out(self) -> bool:
         """True if the time limit is over, which long work checks before each product and factorisation."""
-        return self.time_limit is not None and time.perf_counter() >= self._ends(self.time_limit)
+        return self.time_limit is not None and clock() >= self._ends(self.time_limit)
 
     @property
     def seconds_left(self) -> float:
         """The remaining seconds, always positive, for external programs; inf without a limit."""
         if self.time_limit is None:
             return math.inf
-        return max(_LEAST, self._ends(self.time_limit) - time.perf_counter())
+        return max(_LEAST, self._ends(self.time_limit) - clock())
 
     def _ends(self, limit: float) -> float:
         return (limit.began if isinstance(limit, TimeLimit) else self.started) + limit
@@ -150,6 +153,12 @@ class Monitor:
             tol, max_iter, time_limit=self.time_limit, zero_tol=zero_tol, started=self.started,
             fallbacks=self.fallbacks,
         )  # fmt: skip
+
+    @classmethod
+    def within_limit(cls, tol: float = 1e-6) -> Monitor:
+        """Return the monitor of a solve inside of a computation, with the time limit that holds there."""
+        outer = present_limit()
+        return outer.child(tol) if isinstance(outer, Monitor) else cls(tol)
 
     def count_work(self, own: Monitor, share: float = 1.0) -> None:
         """Add the work of an inner problem; passes count times `share`, the fraction of the samples."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.data.deadline import check_time
 from ucm.data.linear_map import Vec
+from ucm.data.moments import weighted_sums
 from ucm.forms.distance import MinNorm, endless_box, in_dual_cone
 from ucm.forms.faces import SumOfHulls, min_norm_point
 from ucm.forms.solver import Answer, Expected
@@ -317,6 +319,7 @@ def _all_differences(
     """
     rows, rank = np.zeros((0, large.size)), -1
     while True:
+        check_time()
         rows = np.vstack([rows, *map(across, probes)])
         basis, probes = _span(rows, large)
         if basis is None or basis.shape[1] == rank:
@@ -339,9 +342,11 @@ def _span(rows: NDArray[np.float64], large: Vec) -> tuple[NDArray[np.float64] | 
         return none.T, none
     scaled = rows[:, used] / sizes[used]
     if scaled.shape[0] >= used.size:
-        gram = scaled.T @ scaled
+        gram = weighted_sums(scaled, np.ones(scaled.shape[0]))[0]
+        check_time()
         if float(np.linalg.eigvalsh(gram)[0]) > 1e3 * _FLAT**2 * used.size:
             return (None if used.size == n else np.eye(n)[:, used]), none
+    check_time()
     if scaled.shape[0] > used.size:
         scaled = np.linalg.qr(scaled, mode="r")
     _, s, V = np.linalg.svd(scaled, full_matrices=used.size < 3000)

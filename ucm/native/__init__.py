@@ -15,8 +15,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import os
 import platform
 import re
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
@@ -214,6 +216,33 @@ def _pools() -> Any:
     return ThreadpoolController()
 
 
+class _OneThread:
+    """Context with one BLAS thread: the first that enters sets the limit, the last that leaves lifts it.
+
+    The limit is of the process: contexts of several threads overlap and end in any order.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.limiter = _pools().limit(limits=1, user_api="blas")
+            self.inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.limiter.restore_original_limits()
+
+
+_one_thread = _OneThread()
+if hasattr(os, "register_at_fork"):  # the threads inside, and a lock that they hold, stay in the parent
+    os.register_at_fork(after_in_child=_one_thread.__init__)
+
+
 def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
     """Return a context with one BLAS thread for an order below 500, else one without effect.
 
@@ -221,4 +250,4 @@ def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
     took 283 ms, not 1). Products with fewer than 9,000 `entries` have one thread anyway: no effect.
     """
     alone = order >= 500 or entries < _ALONE
-    return nullcontext() if alone else _pools().limit(limits=1, user_api="blas")
+    return nullcontext() if alone else _one_thread

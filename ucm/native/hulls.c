@@ -286,6 +286,10 @@ static int assess(hulls_t *h)
 {
     h->gap = relative_gap(h);
     h->nearest = smaller(h->nearest, fabs(h->gap));
+    if (!isfinite(h->sigma) || isnan(h->gap)) { /* an overflow: no step helps */
+        h->status = STALLED;
+        return ENDED;
+    }
     if (!h->boxes && h->value <= h->zero * h->largest &&
         !((1.0 - h->gap) * h->value > SEPARATED * h->largest)) {
         h->status = EMPTY;
@@ -389,7 +393,10 @@ static void shrink(hulls_t *h, double reach)
         const int64_t lo = h->first[c], m = h->active[c] - lo;
         double own = reach;
         int64_t kept = compact(h, c, own);
-        while (kept < (m < 2 ? m : 2) && own < INFINITY) kept = compact(h, c, own *= 4.0);
+        while (kept < (m < 2 ? m : 2) && own < INFINITY) {
+            own = own > 0.0 ? 4.0 * own : INFINITY; /* 4 times 0 reaches no further */
+            kept = compact(h, c, own);
+        }
         h->active[c] = lo + kept;
         h->held_mass[c] += sum(m - kept, h->p + lo + kept);
         h->held_step[c] += square_of_step(m - kept, h->p + lo + kept, h->q + lo + kept);

@@ -8,7 +8,6 @@
 
 #include "native.h"
 
-enum { MOST_STEPS = 50 };              /* for one problem */
 static const double SUFFICIENT = 1e-4; /* of the decrease that the model foretells */
 static const int HALVINGS = 40;
 static const double ROUNDING = 1e-14;  /* of the objective */
@@ -287,8 +286,8 @@ static double work(const l1_t *p)
 /* Solve the problems of a path from number `from` on, the first from row 0 of Z with its margins in t, each other from the
    solution of the previous problem; return the number of proven problems. Problem k has the bounds in row k of lower and
    upper, and ridge[k]. Its solution stands in row k of Z, its dual point in row k of A, and in row k of log the objective,
-   the gap (inf where it was not looked at), passes, systems and steps. Stops at an unproven problem, or when `budget`
-   multiplications are spent: then the next call goes on where this one stopped. */
+   the gap (inf where it was not looked at), passes, systems and steps. Stops at an unproven problem, after `most` steps of
+   a problem, or when `budget` multiplications are spent: then the next call goes on where this one stopped. */
 EXPORT int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge,
                 double *Z, double *A, double *log, double budget)
 {
@@ -303,8 +302,7 @@ EXPORT int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower
         if (!p->begun && from > 0) memcpy(p->z, p->z - (n + 1), (size_t)(n + 1) * sizeof *p->z);
         if (!p->begun) begin(p);
         const double before = work(p);
-        while (p->status == UNDERWAY && p->steps < MOST_STEPS && spent + work(p) - before <= budget) step(p);
-        if (p->status == UNDERWAY && p->steps == MOST_STEPS) p->status = ENDED;
+        while (p->status == UNDERWAY && p->steps < p->most && spent + work(p) - before <= budget) step(p);
         spent += work(p) - before;
         const double entry[] = {p->value, p->gap, p->passes, (double)p->systems, (double)p->steps};
         memcpy(log + 5 * from, entry, sizeof entry);

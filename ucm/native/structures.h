@@ -70,6 +70,7 @@ typedef struct {
     double *g, *r, *next, *d, *pulled, *system, *chunk;
     int64_t *support;                    /* (n,) */
     double value, smooth, fixed, gap, before, passes;
+    int64_t most;                        /* steps for one problem */
     int64_t begun, stale, stuck, steps, systems, status; /* status: 0 under way, 1 proven, 2 nothing is gained any more */
 } l1_t;
 

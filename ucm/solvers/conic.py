@@ -12,7 +12,6 @@ import importlib.util
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
@@ -22,7 +21,7 @@ from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
-from ucm.solvers.programs import Blocks, accuracy, attempt, cut_short, numbers
+from ucm.solvers.programs import Blocks, accuracy, attempt, column_sizes, duality_gap, ended, numbers
 
 _LEAST = 1e-9  # least scale of a feature, relative to the largest
 _ACCURACY = 1e-9  # tolerance of interior-point methods, cheap as they converge fast
@@ -30,6 +29,11 @@ _TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances for losses: the next after each failu
 _SMALL = 1e-3  # optimum below which absolute tolerances leave few digits
 _WITH_CVXPY = ("CLARABEL", "SCS")  # installed with CVXPY
 _FIRST_ORDER = ("SCS",)
+_COUNTS = {"CLARABEL": "max_iter", "ECOS": "max_iters", "SCS": "max_iters"}
+_LEFT = {
+    "converged": "", "interrupted": "", "max_iter": "the limit of iterations came first; raise max_iter",
+    "stalled": "numerical errors end the progress; scale the features",
+}  # fmt: skip
 _NO_POWERS = ("ECOS",)  # solvers without a cone for powers
 
 
@@ -99,9 +103,9 @@ class Conic(Solver[MinNorm | Composite]):
             raise SolverError(
                 f"{self.name}: the solver failed ({failure}); scale the features, or take another solver"
             )
-        if z.value is None and cut_short(problem, monitor):
-            return Answer(form.centers()).interrupted()
-        monitor.iterations = int(problem.solver_stats.num_iters or 0)
+        status = ended(problem, self.backend, monitor)
+        if z.value is None and status in ("interrupted", "max_iter"):
+            return Answer(form.centers()).ended(status, _LEFT[status])
         if problem.status in ("infeasible", "infeasible_inaccurate"):
             message = f"{self.name} found no point"
             return Answer(form.centers(), status="infeasible", message=message)
@@ -119,12 +123,20 @@ class Conic(Solver[MinNorm | Composite]):
             answer.multipliers = blocks.multipliers(-sign / size)
         value = -blocks.scale * float(problem.value)
         monitor.report(monitor.iterations, value, float("nan"))
-        return answer.interrupted() if cut_short(problem, monitor) else answer
+        return answer.ended(status, _LEFT[status])
 
     def attempt(self, problem: Any, monitor: Monitor, tol: float) -> str:
-        """Run the solver on a CVXPY problem with tolerance `tol`; return its error message, or ""."""
+        """Run the solver on a CVXPY problem with tolerance `tol`; return its error message, or "".
+
+        The monitor counts its iterations, and limits them.
+        """
         options = accuracy(self.backend, tol) | self.options
-        return attempt(problem, self.backend, monitor, **options)
+        if monitor.max_iter is not None and self.backend in _COUNTS:
+            options[_COUNTS[self.backend]] = max(1, monitor.max_iter - monitor.iterations)
+        failure = attempt(problem, self.backend, monitor, **options)
+        if problem.solver_stats is not None:
+            monitor.iterations += int(problem.solver_stats.num_iters or 0)
+        return failure
 
 
 @functools.cache
@@ -157,9 +169,8 @@ class _CvxpySession(Session[Composite]):
         previous = self.form
         if previous is None or previous.penalties != form.penalties or not previous.same_terms(form):
             # features scaled to size 1; `size` is the scale of the objective
-            top = abs(form.X).max(axis=0)
-            top = np.asarray(top.toarray() if sparse.issparse(top) else top).ravel()
-            unit = np.maximum(top, _LEAST * top.max(initial=0.0)) if top.any() else np.ones(form.n)
+            unit = column_sizes(form.X)
+            unit = np.maximum(unit, _LEAST * unit.max(initial=0.0))
             w = cp.multiply(1.0 / unit, cp.Variable(form.n))
             b, t = cp.Variable(), cp.Variable(form.m)
             v, u, size = cp.Parameter(form.m), cp.Parameter(form.n), cp.Parameter(nonneg=True)
@@ -177,17 +188,19 @@ class _CvxpySession(Session[Composite]):
         The tolerances of the solvers are absolute.
         """
         answer = self._solve(form, monitor, 1.0)
-        value, gap = _gap(form, answer)
+        value, gap = duality_gap(form, answer)
         for power in (1.0, 0.5):
             small = form.tilt is None and 1e-200 < value < _SMALL and gap < np.inf
-            if not small or gap <= 0.5 * monitor.tol * value or monitor.timed_out:
+            limited = monitor.timed_out or not monitor.may_continue
+            if not small or gap <= 0.5 * monitor.tol * value or limited:
                 break
             again = self._solve(form, monitor, value**-power)
-            other, remaining = _gap(form, again)
+            other, remaining = duality_gap(form, again)
             if remaining < gap:
                 answer, value, gap = again, other, remaining
         monitor.report(max(1, monitor.iterations), value, float("nan"))
-        return answer
+        proven = answer.status in _LEFT and gap <= 0.5 * monitor.tol * abs(value)
+        return answer.ended("converged", "") if proven else answer
 
     def _solve(self, form: Composite, monitor: Monitor, factor: float) -> Answer:
         problem, w, b, v, u, size, equation = self._problem(form)
@@ -197,30 +210,20 @@ class _CvxpySession(Session[Composite]):
         # the gap is of first order in the dual error: the tightest tolerance that succeeds
         for tight in (1e-3 * tol,) if self.conic.backend in _FIRST_ORDER else _TIGHT:
             failure = self.conic.attempt(problem, monitor, tight)
-            if not failure and problem.status not in ("unbounded", "infeasible"):
+            done = not failure and problem.status not in ("unbounded", "infeasible")
+            if done or not monitor.may_continue or monitor.timed_out:
                 break
         if failure:
-            return _failed(form, "max_iter", f"{name} failed ({failure}); scale the features")
-        timed_out = cut_short(problem, monitor)
-        if w.value is None and timed_out:
-            return _failed(form, "interrupted", "")
+            return _failed(form, "stalled", f"{name} failed ({failure}); scale the features")
+        status = ended(problem, self.conic.backend, monitor)
         if w.value is None:
+            if status in ("interrupted", "max_iter"):
+                return _failed(form, status, _LEFT[status])
             message = f"{name} ended with the status {problem.status!r}; scale the features"
-            return _failed(form, "unbounded" if problem.status == "unbounded" else "max_iter", message)
+            return _failed(form, "unbounded" if problem.status == "unbounded" else "stalled", message)
         slopes = numbers(equation.dual_value) / factor - tilt.margin
         normal = form.without_rounding(form.penalty.project_domain(numbers(w.value)))
-        answer = Answer(w=normal, b=float(b.value), slopes=slopes)
-        return answer.interrupted() if timed_out else answer
-
-
-def _gap(form: Composite, answer: Answer) -> tuple[float, float]:
-    """Return the objective at an answer and its duality gap from the slopes, inf without slopes."""
-    w, b = answer.plane
-    margin = form.margins(w, b)
-    value = form.value(margin, w)
-    if answer.slopes is None:
-        return value, np.inf
-    return value, value - form.lower_bound(answer.slopes, margin, w)[0]
+        return Answer(w=normal, b=float(b.value), slopes=slopes).ended(status, _LEFT[status])
 
 
 def _failed(form: Composite, status: str, message: str) -> Answer:

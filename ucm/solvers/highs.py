@@ -47,7 +47,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver, solver_of
 from ucm.language.contracts import Block, Polyhedron
-from ucm.solvers.programs import LinearProgram, units
+from ucm.solvers.programs import LinearProgram, column_sizes, duality_gap, units
 
 Index = NDArray[np.intp]
 
@@ -154,7 +154,7 @@ class _Generation(Session[Composite]):
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         if not form.same_terms(self.form):
             self._take_losses(form)
-        self.monitor, self.program.program.monitor = monitor, monitor.child(monitor.tol)
+        self.monitor = self.program.program.monitor = monitor
         if start is not None:
             self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(start.plane[0]))
         if self.program.samples.size == 0:
@@ -163,7 +163,7 @@ class _Generation(Session[Composite]):
                 return done
         while True:
             answer = self._solve(form)
-            if answer.status == "interrupted":
+            if answer.status in ("interrupted", "max_iter"):
                 break
             if answer.status != "converged":
                 if self.program.samples.size == form.m or self.away is None:
@@ -176,8 +176,12 @@ class _Generation(Session[Composite]):
                 break
             self._take(wrong, wrong[:0])
         answer = self._answer(answer)
-        w, b = answer.plane
-        monitor.report(max(1, monitor.iterations), form.value(form.margins(w, b), w), float("nan"))
+        value, gap = duality_gap(form, answer)
+        relative = gap / max(abs(value), 1e-300)
+        monitor.report(max(1, monitor.iterations), value, relative)
+        if answer.status == "converged" and not relative <= monitor.tol:
+            left = f"the linear program is solved, and rounding leaves a relative gap of {relative:.2g}"
+            return answer.ended("stalled", f"{left}; scale the features")
         return answer
 
     def _begin(self, form: Composite) -> Answer | None:
@@ -287,6 +291,7 @@ class _DualProgram:
 
     at : the columns of the samples inside
     passes : over these samples and features, so far
+    unit : the scale of each feature, a power of 2: HiGHS takes no entries below 1e-9 or above 1e15
     samples, features : those inside, as they came
     """
 
@@ -295,6 +300,7 @@ class _DualProgram:
         self.offset, self.largest = form.losses[0].offset, form.norms[2] > 0.0
         self.dense = isinstance(form.X, np.ndarray)
         self.X = form.X if self.dense else form.X.tocsc()
+        self.unit = np.ldexp(1.0, np.frexp(column_sizes(form.X))[1])
         self.samples, self.at = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         self.features = np.zeros(0, dtype=np.intp)
         self.program = LinearProgram(presolve="off")
@@ -315,7 +321,7 @@ class _DualProgram:
             terms, free = [(self.at, self._signed(self.samples, features).T)], np.inf
             if self.largest:
                 into = np.zeros((features.size, first + self.features.size))
-                into[:, 1] = 1.0
+                into[:, 1] = self.unit[features] / self.unit.max()
                 for sign in (1.0, -1.0):
                     shift = self.program.columns(features.size, 0.0, free, 0.0, into)
                     terms.append((shift, sign * sparse.eye_array(features.size)))
@@ -323,28 +329,32 @@ class _DualProgram:
             self.program.rows(terms, -free, np.full(features.size, free))
 
     def _signed(self, samples: Index, features: Index) -> Any:
-        """Return the submatrix of samples and features, with rows multiplied by the labels."""
+        """Return the submatrix of samples and scaled features, with rows multiplied by the labels."""
         if self.dense:
-            return self.X[np.ix_(samples, features)] * self.y[samples, None]
-        return self.X[:, features][samples].multiply(self.y[samples, None])
+            return self.X[np.ix_(samples, features)] / self.unit[features] * self.y[samples, None]
+        part = self.X[:, features][samples].multiply(self.y[samples, None])
+        return part.multiply(1.0 / self.unit[features])
 
     def solve(self, a: float, s: float, linear: Vec, bias: float) -> Answer:
         """Solve over the samples and features inside: return w, b and the slopes of the losses there.
 
         The problem is `min sum c_i max(0, o - t_i) + a ||w||_1 + s ||w||_inf - <linear, w> - bias b`.
         """
-        below, above = ([-bias, -np.inf], [-bias, s]) if self.largest else ([-bias], [-bias])
-        self.program.sides(np.append(below, -a - linear), np.append(above, a - linear))
+        unit, top = self.unit[self.features], self.unit.max()
+        below, above = ([-bias, -np.inf], [-bias, s / top]) if self.largest else ([-bias], [-bias])
+        self.program.sides(np.append(below, (-a - linear) / unit), np.append(above, (a - linear) / unit))
         vertex = self.program.solve()
         dual = -vertex.dual if vertex.dual.size else np.zeros(len(below) + linear.size)
-        w, b = dual[len(below) :], float(dual[0])
+        w, b = dual[len(below) :] / unit, float(dual[0])
         answer = Answer(w=w, b=b, slopes=vertex.x[self.at] if vertex.x.size else None)
         self.passes += 0.5 * max(1, vertex.pivots)
         if vertex.status == "optimal":
             return answer
         if vertex.status == "time_limit":
             return answer.interrupted()
-        status = _OF_THE_PRIMAL.get(vertex.status, "max_iter")
+        if vertex.status == "max_iter":
+            return answer.ended("max_iter", f"{vertex.pivots} pivots; raise max_iter")
+        status = _OF_THE_PRIMAL.get(vertex.status, "stalled")
         words = f"HiGHS ended with the status {vertex.words!r}; scale the features"
         return answer.ended(status, words)
 
@@ -362,11 +372,12 @@ def nearest_point(form: MinNorm, monitor: Monitor) -> Answer:
         parts = [(columns[k], B.matrix() / unit) for k, B in c.terms]
         couplings.append(program.rows(parts, -c.offset / unit, -c.offset / unit))
     vertex = program.solve()
-    monitor.iterations = vertex.pivots
     if vertex.status == "infeasible":
         return Answer(form.centers(), status="infeasible", message="HiGHS found no point")
     if vertex.status == "time_limit":
         return Answer(form.centers()).interrupted()
+    if vertex.status == "max_iter":
+        return Answer(form.centers()).ended("max_iter", f"{vertex.pivots} pivots; raise max_iter")
     if vertex.status != "optimal":
         raise SolverError(
             f"highs: the linear program ended with {vertex.words!r}; scale the features, or take "

@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
+from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite
+from ucm.forms.solver import Answer
 from ucm.language.cvx import unpack
 from ucm.language.domains import NormBall
 
@@ -40,7 +43,7 @@ class Vertex(NamedTuple):
 
     Attributes
     ----------
-    status : "optimal", "infeasible", "unbounded", "time_limit" or "stopped"
+    status : "optimal", "infeasible", "unbounded", "time_limit", "max_iter" or "stopped"
     words : what HiGHS calls it
     x : (columns,) empty where there is none
     dual : (rows,) slopes of the optimum in the sides of the rows; empty where there are none
@@ -61,8 +64,8 @@ class LinearProgram:
 
     Parameters
     ----------
-    monitor : of the solve: its time limit is that of the program; it prints the log of HiGHS if that one
-        is verbose
+    monitor : of the solve: its limits are those of the program, whose pivots it counts as iterations; it
+        prints the log of HiGHS if that one is verbose
     options : of HiGHS, beside tolerances of 1e-10
     """
 
@@ -81,64 +84,80 @@ class LinearProgram:
             verdicts.kInfeasible: "infeasible",
             verdicts.kUnbounded: "unbounded",
             verdicts.kTimeLimit: "time_limit",
+            verdicts.kIterationLimit: "max_iter",
         }
-        self.at_limit = verdicts.kIterationLimit
+        self.error = highspy.HighsStatus.kError
         self.has_basis = False
+
+    def _accepted(self, code: Any) -> None:
+        """Raise `SolverError` if HiGHS has not taken a change of the program: entries beyond 1e15, NaN."""
+        if code == self.error:
+            raise SolverError(
+                "highs: the linear program has numbers that HiGHS does not take; scale the features, or take "
+                'solver="clarabel"'
+            )
 
     def columns(self, count: int, lower: Any, upper: Any, cost: float = 0.0, entries: Any = None) -> Index:
         """Add `count` variables with `entries` (count, rows) in the existing rows; return their indices."""
         before, rows = self.highs.getNumCol(), self.highs.getNumRow()
         terms = [] if entries is None else [(np.arange(rows), entries)]
-        self.highs.addCols(
+        code = self.highs.addCols(
             count, np.full(count, cost), _each(lower, count), _each(upper, count),
             *_compressed(terms, (count, rows)),
         )  # fmt: skip
+        self._accepted(code)
         return np.arange(before, before + count)
 
     def rows(self, terms: Sequence[tuple[Index, Any]], least: Any, most: Any) -> Index:
         """Add rows `least <= sum_k A_k v[at_k] <= most` for terms (at_k, A_k); return their indices."""
         before, count = self.highs.getNumRow(), np.size(most)
-        self.highs.addRows(
+        code = self.highs.addRows(
             count, _each(least, count), _each(most, count),
             *_compressed(terms, (count, self.highs.getNumCol())),
         )  # fmt: skip
+        self._accepted(code)
         return np.arange(before, before + count)
 
     def sides(self, least: Vec, most: Vec) -> None:
         """Set the lower and upper bounds of all rows."""
-        self.highs.changeRowsBounds(least.size, np.arange(least.size, dtype=np.int32), least, most)
+        every = np.arange(least.size, dtype=np.int32)
+        self._accepted(self.highs.changeRowsBounds(least.size, every, least, most))
 
     def column(self, at: int, entries: Vec) -> None:
         """Set the leading coefficients of a column, as many as `entries` has."""
         for row, entry in enumerate(entries.tolist()):
-            self.highs.changeCoeff(row, at, entry)
+            self._accepted(self.highs.changeCoeff(row, at, entry))
 
     def row(self, at: int, entries: Vec, side: float) -> None:
         """Set the leading coefficients of a row, and both of its bounds to `side`."""
         for column, entry in enumerate(entries.tolist()):
-            self.highs.changeCoeff(at, column, entry)
-        self.highs.changeRowBounds(at, side, side)
+            self._accepted(self.highs.changeCoeff(at, column, entry))
+        self._accepted(self.highs.changeRowBounds(at, side, side))
 
     def solve(self) -> Vertex:
         """Solve from the last basis; if that fails, solve again from scratch."""
         verdict = self._run()
-        ended = self.words.get(verdict) in ("optimal", "time_limit") or verdict == self.at_limit
-        if self.has_basis and not ended:
+        if self.has_basis and self.words.get(verdict) not in ("optimal", "time_limit", "max_iter"):
             self.highs.clearSolver()
             verdict = self._run()
         self.has_basis = True
         solution = self.highs.getSolution()
+        pivots = int(self.highs.getInfo().simplex_iteration_count)
+        self.monitor.iterations += pivots
         return Vertex(
             self.words.get(verdict, "stopped"),
             self.highs.modelStatusToString(verdict),
             np.array(solution.col_value if solution.value_valid else []),
             np.array(solution.row_dual if solution.dual_valid else []),
-            int(self.highs.getInfo().simplex_iteration_count),
+            pivots,
         )
 
     def _run(self) -> Any:
         if self.monitor.time_limit is not None:  # the clock of HiGHS goes on from run to run
             self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self.monitor.seconds_left)
+        if self.monitor.max_iter is not None:
+            left = max(0, self.monitor.max_iter - self.monitor.iterations)
+            self.highs.setOptionValue("simplex_iteration_limit", left)
         if self.highs.getNumNz() <= _SHORT:
             self.highs.run()
         else:
@@ -234,9 +253,16 @@ def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **
     return ""
 
 
-def cut_short(problem: cp.Problem, monitor: Monitor) -> bool:
-    """Return True if the time limit has passed and the problem has no final status."""
-    return monitor.timed_out and problem.status not in ("optimal", "infeasible", "unbounded")
+_FINAL = ("optimal", "infeasible", "unbounded")
+
+
+def ended(problem: cp.Problem, solver: str, monitor: Monitor) -> str:
+    """Return the status of an answer from that of a CVXPY problem: proof, limit or numerical failure."""
+    if problem.status in _FINAL or monitor.timed_out:
+        return "converged" if problem.status in _FINAL else "interrupted"
+    # SCS names its limit of iterations "inaccurate"; the interior-point methods so name a lack of progress
+    at_limit = problem.status == "user_limit" or (solver == "SCS" and problem.status == "optimal_inaccurate")
+    return "max_iter" if at_limit else "stalled"
 
 
 def accuracy(solver: str, tol: float) -> dict:
@@ -253,6 +279,23 @@ def accuracy(solver: str, tol: float) -> dict:
 def numbers(value: Any) -> Vec:
     """Return a primal or dual value of CVXPY as a float64 vector."""
     return np.asarray(value, dtype=np.float64).ravel()
+
+
+def column_sizes(X: Any) -> Vec:
+    """Return the largest absolute entry of each feature, 1 for a feature of zeros."""
+    top = abs(X).max(axis=0)
+    top = np.asarray(top.toarray() if sparse.issparse(top) else top, dtype=np.float64).ravel()
+    return np.where(top > 0.0, top, 1.0)
+
+
+def duality_gap(form: Composite, answer: Answer) -> tuple[float, float]:
+    """Return the objective at an answer and its duality gap from the slopes, inf without slopes."""
+    w, b = answer.plane
+    margin = form.margins(w, b)
+    value = form.value(margin, w)
+    if answer.slopes is None:
+        return value, np.inf
+    return value, value - form.lower_bound(answer.slopes, margin, w)[0]
 
 
 def units(form: MinNorm) -> tuple[float, list[float]]:

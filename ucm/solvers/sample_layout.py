@@ -228,16 +228,15 @@ class FeatureLevel:
     def begin_near(self, q: Vec, w: Vec | None) -> None:
         """Start at the weights q and, if given, the dual vector w of a similar problem.
 
-        The compiled code takes sigma from their gap. If x or w is 0, the start is that of `hulls.begin`.
+        The compiled code takes sigma from their gap. If x is 0 or the scores are, the start is that of
+        `hulls.begin`.
         """
         for part, cap in zip(self._split(q), self.caps):
             if self.hulls.row_caps is None and part.max() < cap < 1.25 * part.max():
                 part *= cap / part.max()  # weights at their cap stay at their cap
         self._place(q)
         self.w[:] = self.x if w is None else w
-        if self.x.any() and self.w.any():
-            self._score()
-        else:
+        if not self.x.any() or not self._score().any():
             self.hulls.begin(self)
 
     def _place(self, q: Vec) -> None:

@@ -73,9 +73,9 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
         if isinstance(form, UnitNorm):
             return _least_on_surface(form, monitor)
         unit = float(np.abs(form.center).max(initial=0.0))
-        if unit == 0.0 or 1e-70 < unit < 1e70:
+        if unit == 0.0 or 1e-30 < unit < 1e30:
             unit = 1.0
-        else:  # products of such lengths overflow or vanish
+        else:  # powers of such lengths, up to the sixth, overflow or vanish
             blocks = tuple(replace(b, map=b.map.scaled(1.0 / unit)) for b in form.blocks)
             form = replace(form, center=form.center / unit, blocks=blocks)
         with blas_threads(form.n):
@@ -122,7 +122,10 @@ def _solve(form: MinNorm, monitor: Monitor, unit: float) -> Answer:
         gap = 0.0
     answer = Answer(q, x / length if length > 0.0 else None)
     monitor.report(monitor.iterations + 1, -unit * upper, gap)
-    return answer if monitor.reached(gap) or not monitor.timed_out else answer.interrupted()
+    if monitor.reached(gap, monitor.tol):
+        return answer
+    left = f"the secular equations are solved up to a relative gap of {gap:.2g}; take another solver"
+    return answer.after("interrupted" if monitor.timed_out else "stalled", left)
 
 
 def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, monitor: Monitor) -> tuple[Vec, Vec]:

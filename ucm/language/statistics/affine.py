@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
+from ucm.data.deadline import check_time
 from ucm.data.linear_map import HStack, LinearMap, Matrix, MatrixMap, Vec, psd_root
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
@@ -238,6 +239,7 @@ def as_vector(
     return ConstantVector(np.asanyarray(x))  # a masked one is refused where it is kept
 
 
+_LONG = 500  # order of a matrix whose factor takes more than some milliseconds
 _ASYMMETRY = 1e-10  # times the largest entry: rounding of a symmetric semidefinite matrix
 _ORDER = 500  # largest order of a root
 _FORMING = 25  # passes that forming S may cost: half the entries of a sample
@@ -306,7 +308,13 @@ def check_semidefinite(entries: Matrix, name: str) -> None:
             f"{name} is symmetric, got entries that differ by {np.abs(S - S.T).max():.3g} from those across "
             "the diagonal; give (S + S.T) / 2"
         )
-    least = float(np.linalg.eigvalsh((S + S.T) / 2)[0])
+    if len(S) > _LONG:
+        check_time()
+    try:  # faster than eigenvalues, which only a refusal needs
+        np.linalg.cholesky((S + S.T) / 2 + _ASYMMETRY * top * np.eye(len(S)))
+        return
+    except np.linalg.LinAlgError:
+        least = float(np.linalg.eigvalsh((S + S.T) / 2)[0])
     if least < -_ASYMMETRY * top:
         raise CompositionError(
             f"{name} is positive semidefinite, got the eigenvalue {least:.6g}; give A.T @ A or a "

@@ -37,11 +37,13 @@ class _State:
     cap : of each group
     H : (groups, n) `<Z_g, z_k>`
     operations : inner products so far, whether they are kept or not
+    computed : entries of the Gram matrix before, of earlier solves
     """
 
     def __init__(self, hulls: Pairs, a: Vec) -> None:
         self.hulls, self.a, self.operations = hulls, a.copy(), 0
         gram, i, s = hulls.gram, hulls.index, hulls.s
+        self.computed = gram.computed
         self._K = s[:, None] * gram.matrix()[np.ix_(i, i)] * s if gram.fits else None
         self.group = np.repeat(np.arange(hulls.sums.size), np.diff(hulls.ends))
         self.groups = [self.group == g for g in range(hulls.sums.size)]
@@ -153,7 +155,7 @@ class _ReducedHullBaseline(NearestPoint):
             W, gaps = hulls.norm(at.a, at.F), hulls.gaps(at.a, at.F)
             gap = float(gaps.sum()) / max(W * W, 1e-300)
             monitor.kernel_operations = at.operations
-            monitor.passes = hulls.gram.computed / (2.0 * hulls.gram.m)
+            monitor.passes = (hulls.gram.computed - at.computed) / (2.0 * hulls.gram.m)
             stop = monitor.report(steps, -W, gap, lambda: {"q": hulls.blocks(form, at.a)})
             small = gaps.max() <= self.eps * W if self.stop == "paper" else monitor.reached(gap)
             if small or hulls.negligible(at.a, W, gap, monitor.zero):

@@ -61,7 +61,7 @@ class HingeActiveSet(SampleTables):
 
     def begin(self, level: FeatureLevel) -> None:
         """Start a level at w = 0, with thetas equal to the offset."""
-        level.thetas[:] = self.offset
+        level.w[:], level.thetas[:] = 0.0, self.offset
         level["sigma"] = _BLUNT * float(level.caps.max()) / abs(self.offset)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import SampleMap, Vec
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
+from ucm.forms.solver import Answer
 from ucm.language.losses import Hinge, Logistic
 from ucm.language.objective import split_scalar
 from ucm.native import library, point, structure
@@ -22,6 +24,7 @@ _FEATURES = 100  # largest number of features: above, BLAS is faster
 _CHUNK = 64
 _BUDGET = 2e7  # multiplications of one call, some 20 ms
 _UNDERWAY = 0
+MOST = 50  # steps of one problem
 
 
 class L1Newton:
@@ -67,31 +70,40 @@ class L1Newton:
         """Set pointers of the C state to arrays, which the caller has to keep alive."""
         point(self.state, "l1_t", **arrays)
 
-    def solve(
-        self, form: Composite, monitor: Monitor, at: tuple[Vec, float]
-    ) -> tuple[Vec, float, Vec | None]:
-        """Solve from `at`; return the normal, the bias, and the dual point that proves the tolerance.
+    def solve(self, form: Composite, monitor: Monitor, at: tuple[Vec, float], limit: int) -> Answer:
+        """Solve from `at` in at most `limit` steps; the answer has slopes if they prove the tolerance.
 
-        The dual point is None if the steps end without proof.
+        A compiled call takes one step where an observer watches, and goes on where the last one stopped: the
+        iterates are the same. `state["steps"]` counts them.
         """
-        box = _box(form)
+        box, unproven = _box(form), Answer(w=at[0], b=at[1], status="max_iter")
+        self.state["steps"] = 0
         if box is None:
-            return *at, None
+            return unproven
         z = np.append(*at)
         if not np.array_equal(z, self.z):
             self.t[:] = form.margins(*at)
             monitor.passes += 0.5
         lower, upper, ridge = box
-        bounds, tilt = (lower[None], upper[None], np.array([ridge])), form.linear
-        proven, A, log = self._run(*bounds, monitor.tol, monitor, z[None], tilt.margin, tilt.normal)
-        value, gap, passes, _, steps = log[0].tolist()
-        monitor.passes += passes
-        if steps:
-            monitor.report(int(steps), value, gap)
+        bounds, tilt, before = (lower[None], upper[None], np.array([ridge])), form.linear, monitor.passes
+
+        def report(log: Matrix) -> bool:
+            value, gap, passes, _, steps = log[0].tolist()
+            monitor.passes = before + passes
+            return monitor.report(int(steps), value, gap)
+
+        watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
+        steps = (1 if watched else limit), limit
+        proven, A, log, stopped = self._run(
+            *bounds, monitor.tol, monitor, z[None], tilt.margin, tilt.normal, steps, report
+        )
+        if self.state["steps"] and not stopped:
+            stopped = report(log)
         if not np.isfinite(z).all():
-            return *at, None
+            return unproven
         self.z = z.copy()
-        return z[:-1], float(z[-1]), A[0] if proven else None
+        answer = Answer(w=z[:-1], b=float(z[-1]), slopes=A[0] if proven else None)
+        return answer.ended("converged" if proven else "interrupted" if stopped else "max_iter", "")
 
     def path(
         self, lower: Matrix, upper: Matrix, ridge: Vec, tol: float, monitor: Monitor
@@ -108,7 +120,7 @@ class L1Newton:
         m, n = self.X.shape
         Z = np.zeros((ridge.size, n + 1))
         self.t[:] = 0.0
-        count, A, log = self._run(lower, upper, ridge, tol, monitor, Z, np.zeros(m), np.zeros(n))
+        count, A, log, _ = self._run(lower, upper, ridge, tol, monitor, Z, np.zeros(m), np.zeros(n))
         return Z[:count], A[:count], log[:count]
 
     def _run(
@@ -121,25 +133,31 @@ class L1Newton:
         Z: Matrix,
         margin: Vec,
         normal: Vec,
-    ) -> tuple[int, Matrix, Matrix]:
+        steps: tuple[int, int] = (MOST, MOST),
+        report: Callable[[Matrix], bool] | None = None,
+    ) -> tuple[int, Matrix, Matrix, bool]:
         """Solve a path into Z from its first row; return the count of proven problems, dual points, log.
 
-        margin and normal are the tilts of all problems.
+        margin and normal are the tilts of all problems. steps are the steps of a problem after which `report`
+        takes the log, and the limit of them; the last result is True where it asked to stop.
         """
-        state, K, count = self.state, ridge.size, 0
+        state, K, count, stopped = self.state, ridge.size, 0, False
         v, u = map(np.ascontiguousarray, (margin, normal))
         A, log = np.empty((K, self.X.shape[0])), np.zeros((K, 5))
         self._take(v=v, u=u)
         self.z = np.full(self.z.size, np.nan)  # until the end self.t belongs to no known point
-        state["tol"], state["begun"] = _NEARLY * tol, 0
-        while count < K and not monitor.timed_out:
+        state["tol"], state["begun"], (state["most"], limit) = _NEARLY * tol, 0, steps
+        while count < K and not stopped and not monitor.timed_out:
             count = library.l1_path(state, count, K, lower, upper, ridge, Z, A, log, _BUDGET)
-            if state["begun"] and state["status"] != _UNDERWAY:
+            if state["begun"] and (state["status"] != _UNDERWAY or state["steps"] >= limit):
                 break
+            if state["begun"] and state["steps"] >= state["most"]:
+                stopped = report is not None and report(log)
+                state["most"] += 1
         systems = float(log[:, 3].sum())
         monitor.systems += int(systems)
         monitor.hessian_passes += 0.5 * systems * self.squares / self.X.size
-        return count, A, log
+        return count, A, log, stopped
 
 
 def _loss(form: Composite) -> tuple[bool, Vec] | None:

@@ -14,7 +14,7 @@ from ucm.data.options import COUNT, check_fields
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver
-from ucm.solvers.objective.l1_newton import L1Newton
+from ucm.solvers.objective.l1_newton import MOST, L1Newton
 from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
 from ucm.solvers.objective.quadratic_models import NewtonCG
 from ucm.solvers.objective.sessions import in_range_space
@@ -89,22 +89,24 @@ class _Steps(Session[Composite]):
         at = (np.zeros(form.n), 0.0) if start is None else start.plane
         if self.small is not None and not form.same_terms(self.small.form):
             self.small = L1Newton.of(form)
-        reported = monitor.callback is not None or monitor.verbose or monitor.trace or monitor.max_iter
-        if self.small is not None and not reported and not monitor.timed_out:
-            w, b, dual = self.small.solve(form, monitor, at)
-            if dual is not None:
-                return Answer(w=w, b=b, slopes=dual)
-            at = (w, b)
+        limit, done, stopped = monitor.limit(self.max_iter), 0, False
+        if self.small is not None and not monitor.timed_out:
+            found = self.small.solve(form, monitor, at, min(limit, MOST))
+            if found.status == "converged":
+                return found
+            at, done = found.plane, int(self.small.state["steps"])
+            stopped = found.status == "interrupted"
         step = ProximalIterate(form, at, monitor, self.systems)
         with np.errstate(over="ignore", invalid="ignore"):
-            status, left = self._descend(step, monitor)
+            status, left = self._descend(step, monitor, done, done if stopped else limit)
+        if stopped and status != "converged":
+            status = "interrupted"
         return Answer(w=step.w, b=step.b, slopes=step.dual).after(status, left)
 
-    def _descend(self, at: ProximalIterate, monitor: Monitor) -> tuple[str, str]:
-        """Run the Newton steps in place; return the status and a description of the remaining gap."""
-        step, stuck, previous, tol = 0, 0, (np.inf, np.inf), monitor.tol
-        limit = monitor.limit(self.max_iter)
-        for step in range(1, limit + 1):
+    def _descend(self, at: ProximalIterate, monitor: Monitor, done: int, limit: int) -> tuple[str, str]:
+        """Run the Newton steps after number `done` in place; return the status and how large the gap is."""
+        step, stuck, previous, tol = done, 0, (np.inf, np.inf), monitor.tol
+        for step in range(done + 1, limit + 1):
             at.look()
             looked = self.watched and step % _WINDOW == 0
             if at.gain <= _COUNTED * tol * abs(at.value) or stuck or looked or monitor.timed_out:

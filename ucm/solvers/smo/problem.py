@@ -16,9 +16,9 @@ from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
 from ucm.forms.objective import HingeDual, balance, slacks
 from ucm.language.domains.simplex import clip_to_mass
+from ucm.solvers.sample_layout import largest
 
 _HALVINGS = 100  # halvings of the interval of a root
-_REGULAR = 1e6  # entries up to it, and from its inverse, have fourth powers in float32
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,6 @@ class Pairs:
     p, C : the exponent, and the (n,) weights of the losses; p = 1 without
     order : of hulls, the index of each variable among the weights of all blocks of the form
     resolution : of hulls, the norm ||W|| that counts as 0, relative to the size of U
-    unit : of hulls, the length that W is measured in
     """
 
     gram: Gram
@@ -59,7 +58,6 @@ class Pairs:
     C: Vec = field(default_factory=lambda: np.empty(0))
     order: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     resolution: float = 0.0
-    unit: float = 1.0
 
     @classmethod
     def of_hulls(cls, form: MinNorm) -> Pairs:
@@ -72,7 +70,7 @@ class Pairs:
                 mass.append(g.mass)
             group.append(own)
             cap.append(bound)
-        gram, unit = form.space.gram, 1.0
+        gram = form.space.gram
         if gram is not None:
             index = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
             signs = [np.ones(b.map.shape[1]) if b.classes is None else b.classes for b in form.blocks]
@@ -83,19 +81,18 @@ class Pairs:
             Z: Any = [b.map.matrix().T for b in form.blocks]
             thin = any(sparse.issparse(A) for A in Z)
             stacked: Any = sparse.vstack(Z).tocsr() if thin else np.ascontiguousarray(np.vstack(Z))
-            center, top = form.center, max(float(abs(v).max()) for v in (stacked, form.center))
-            if top > 0.0 and not 1.0 / _REGULAR < top < _REGULAR:
-                stacked, center, unit = stacked / top, center / top, top
+            products = np.asarray(stacked @ form.center).ravel()
+            unit = float(np.ldexp(1.0, np.frexp(largest(stacked))[1])) or 1.0
+            stacked *= 1.0 / unit  # squares in float32 do not overflow
             gram = Gram(Kernel("linear"), stacked)
-            index, s = np.arange(stacked.shape[0]), np.ones(stacked.shape[0])
-            products = np.asarray(stacked @ center).ravel()
-            square = float(center @ center)
+            index, s = np.arange(stacked.shape[0]), np.full(stacked.shape[0], unit)
+            square = float(form.center @ form.center)
         groups = np.concatenate(group)
         order = np.lexsort((index, groups))
         ends = np.searchsorted(groups[order], np.arange(len(mass) + 1))
         return cls(
             gram, index[order], s[order], products[order], np.zeros(index.size), np.concatenate(cap)[order],
-            ends, np.array(mass), square, order=order, resolution=form.space.resolution, unit=unit,
+            ends, np.array(mass), square, order=order, resolution=form.space.resolution,
         )  # fmt: skip
 
     @classmethod
@@ -167,7 +164,7 @@ class Pairs:
 
         The size is at most `||c||` plus the largest norm in every hull.
         """
-        W, least, size = W / self.unit, max(zero, self.resolution), float(np.sqrt(self.offset))
+        least, size = max(zero, self.resolution), float(np.sqrt(self.offset))
         top = float(np.sqrt(max(self.gram.diagonal.max(initial=0.0), 0.0)))
         reach = float(np.abs(self.s).max(initial=0.0)) * top * float(self.sums.sum()) + size
         if least * reach < W or (1.0 - gap) * W > self.resolution * reach:
@@ -238,7 +235,7 @@ class Pairs:
         gap = float(self.gaps(u, F).sum())
         if not self.hinge:
             norm = self.norm(u, F)
-            return -norm * self.unit, gap, norm * norm
+            return -norm, gap, norm * norm
         linear = F - self.b - (0.0 if self.p == 1.0 else self.signs() * self.slacks(u))
         dual = -float(u @ self.b) - 0.5 * float(u @ linear)
         if self.p != 1.0:

@@ -63,15 +63,18 @@ class PairUpdates:
         if gram.columns is not None:
             X, squares, kind = gram.columns
             X, squares = X[:, samples].astype(np.float32, order="C"), squares[samples].astype(np.float32)
-        diagonal = gram.diagonal[samples] * problem.s**2
-        power = problem.p > 1.0
+        power, signs = problem.p > 1.0, problem.s
+        if not problem.hinge:  # C works in units of the largest curvature: exact, as these are powers of 4
+            root = np.ldexp(1.0, np.frexp(float(gram.diagonal.max() * np.abs(signs).max() ** 2))[1] // 2)
+            signs, F, value = signs / root, F / root**2, value / root**2
+        diagonal = gram.diagonal[samples] * signs**2
         self.arrays = {
             "ends": problem.ends[1:].astype(np.int64), "index": np.arange(n, dtype=np.int32),
             "u": u.copy(), "F": F.copy(), "lo": problem.lo.copy(), "hi": problem.hi.copy(),
             "diagonal": diagonal, "C": problem.C.copy() if power else None,
             "xi": problem.slacks(u) if power else None,
             "levels": np.empty(2 * problem.sums.size), "all": u.copy(),
-            "s": problem.s.astype(np.float32), "curve": diagonal.astype(np.float32),
+            "s": signs.astype(np.float32), "curve": diagonal.astype(np.float32),
             "grows": np.empty(n, np.float32), "falls": np.empty(n, np.float32), "X": X,
             "squares": squares, "store": store, "where": np.full(n, -1, np.int32),
             "owner": np.full(n, -1, np.int32), "keep": np.empty(2 * n, np.int32),
@@ -160,6 +163,7 @@ def descend(
         The kernel has values that are not finite.
     """
     limit, updates, stalls = monitor.limit(_UPDATES + 100 * problem.n), 0, 0
+    stop, gram, computed = False, problem.gram, problem.gram.computed  # a plan keeps it from solve to solve
     best, least, lowest, code = u, np.inf, np.inf, _LIMIT
     while True:
         F = problem.gradient(u, problem.gram.follow(problem.coefficients(u)))
@@ -170,9 +174,9 @@ def descend(
                 "features, or give gamma"
             )
         relative = gap / max(scale, 1e-300)
-        monitor.kernel_operations = problem.gram.computed
-        monitor.passes = problem.gram.computed / (2.0 * problem.gram.m)
-        stop = monitor.report(updates, value, relative, functools.partial(record, u))
+        monitor.kernel_operations = gram.computed - computed
+        monitor.passes = monitor.kernel_operations / (2.0 * gram.m)
+        stop = monitor.report(updates, value, relative, functools.partial(record, u)) or stop
         # where 0 lies in U the gap is rounding, and the distance falls further
         falls = not problem.hinge and -value < _FALLS * lowest
         stalls = stalls + 1 if code == _DONE and gap > 0.5 * least and not falls else 0
@@ -194,8 +198,18 @@ def descend(
         entries = max(problem.gram.limit // 4, (problem.sums.size + 2) * problem.n)
         store = np.empty(min(entries, problem.n**2), np.float32)
         state = PairUpdates(problem, u, F, scale - gap if problem.hinge else scale, store)
-        code = state.run(_INNER * monitor.tol, monitor.next(updates, limit) - updates, monitor)
-        u, updates = state.variables(), updates + state.updates
+        at = updates
+        while not stop:
+            code = state.run(_INNER * monitor.tol, monitor.next(at, limit) - updates, monitor)
+            u, at = state.variables(), updates + state.updates
+            if code != _LIMIT or at >= limit or monitor.timed_out:
+                break
+            # an iterate to trace between two rounds: its gradient is not that from which the pairs go on
+            c = problem.coefficients(u)
+            support = np.flatnonzero(c)
+            value, gap, scale = problem.gap(u, problem.gradient(u, gram.sums(support, c[support])))
+            stop = monitor.report(at, value, gap / max(scale, 1e-300), functools.partial(record, u.copy()))
+        updates = at
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ucm.forms.faces import Face, SumOfHulls
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_short, numbers
+from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, ended, numbers
 
 
 class PolyhedralRay:
@@ -177,7 +177,7 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
         for tight, equilibrate in itertools.product((1e-3 * monitor.tol, monitor.tol), (True, False)):
             options = {**accuracy("CLARABEL", tight), "equilibrate_enable": equilibrate, "warm_start": False}
             failure = attempt(problem, "CLARABEL", monitor, **options)
-            if cut_short(problem, monitor):
+            if ended(problem, "CLARABEL", monitor) == "interrupted":
                 return None
             if not failure and s.value is not None:
                 break

@@ -1,0 +1,52 @@
+"""The time limit of computations without a monitor: statistics, forms, intervals of parameters.
+
+A compilation, or the change to another form within a solve, sets it, and long computations below ask for it.
+Solvers have the monitor itself; certificates end whatever the limit is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+from ucm.errors import SolverError
+
+
+class Limited(Protocol):
+    """An object with a time limit, such as the monitor of a solve."""
+
+    @property
+    def timed_out(self) -> bool:
+        """True if the time is over."""
+        ...
+
+
+class OutOfTime(SolverError):
+    """The time limit came before a solver began."""
+
+
+_limited: ContextVar[Limited | None] = ContextVar("limited", default=None)
+
+
+@contextmanager
+def time_of(monitor: Limited | None) -> Iterator[None]:
+    """Set the time limit of the computations inside, None for no limit; they raise `OutOfTime`."""
+    token = _limited.set(monitor)
+    try:
+        yield
+    finally:
+        _limited.reset(token)
+
+
+def present_limit() -> Limited | None:
+    """Return the object whose time limit holds; None without a limit."""
+    return _limited.get()
+
+
+def check_time() -> None:
+    """Raise `OutOfTime` if the time limit is over, before work of more than some milliseconds."""
+    monitor = _limited.get()
+    if monitor is not None and monitor.timed_out:
+        raise OutOfTime("the time limit came first, while the problem was formed; raise time_limit")
