@@ -57,8 +57,10 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
         gram += gram.T  # a row's columns may come in any order
         np.einsum("ii->i", gram)[...] *= 0.5
         if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
-            cross = np.outer(s, center)
+            cross, before = np.outer(s, center), np.diagonal(gram).copy()
             gram += d.sum() * np.outer(center, center) - cross - cross.T
+            rounding = np.diagonal(gram) <= _CONSTANT * before  # what remains of equal terms may be negative
+            gram[rounding], gram[:, rounding] = 0.0, 0.0
             s -= d.sum() * center
         return gram, s
     plain = bool((d == 1.0).all())
