@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 
 import ucm
 from ucm import Param, neg, pos
-from ucm.extend import Answer, Domain, MinNorm, Projectable, Size, Solver, value
+from ucm.extend import Answer, Domain, MinNorm, Projectable, Scalar, Size, Solver, value
 
 # %% [markdown]
 # ## The declaration of a domain
@@ -41,7 +41,7 @@ from ucm.extend import Answer, Domain, MinNorm, Projectable, Size, Solver, value
 class Budget(Domain, Projectable):
     """{q : |q_j| <= 1, sum_j |q_j| <= gamma}."""
 
-    gamma: ucm.Param | float
+    gamma: Scalar
 
     def size(self):
         return Size(self.gamma)

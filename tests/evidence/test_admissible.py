@@ -532,3 +532,83 @@ def test_a_box_whose_bounds_move_apart_in_two_ways_has_no_size(box: ucm.Box) -> 
 def test_a_mirrored_box_may_be_unbounded() -> None:
     q = cp.Variable(2)
     assert ucm.Box(-Param("s", math.inf), Param("s", math.inf)).cvxpy(q, math.inf) == []
+
+
+# --- sizes of a reader's own classes ----------------------------------------------------------------
+class Tail(ucm.extend.SimplexDomain):
+    """The largest weight is 1 / (beta N)."""
+
+    beta: ucm.extend.Scalar
+
+    def bind(self, samples: Any) -> Any:
+        return ucm.extend.Capped(self, samples, 1.0 / (ucm.extend.value(self.beta) * samples.total))
+
+    def size(self) -> ucm.extend.Size:
+        return ucm.extend.Size(self.beta, lambda beta: 1.0 / beta, lambda cap: 1.0 / cap)
+
+    def inside(self, q: Any, size: Any, samples: Any) -> Any:
+        return [samples.total * q <= size * samples.c]
+
+
+class Zonotope(ucm.extend.Combination):
+    """The sum of segments along the axes, whose parameter stands in sets that are no fields."""
+
+    s: ucm.extend.Scalar
+
+    def terms(self) -> Any:
+        segments = (ucm.AffineImage(e[:, None], ucm.Box(-self.s, self.s)) for e in np.eye(3))
+        return tuple((U, 1.0) for U in segments)
+
+
+def test_own_sizes_are_told_apart_by_their_formulas() -> None:
+    X, y = load("iris")
+    b = Param("b", 0.3)
+    balls, tails = ([ucm.Hull(S, weights=D(b)) for S in (pos, neg)] for D in (ucm.NormBall, Tail))
+    for U in (balls[0] - tails[1], tails[0] - balls[1]):
+        assert "one set larger and another one smaller" in one(U, X, y).how
+    found, by_cvar = one(tails[0] - tails[1], X, y), one(ucm.CVaR(pos, b) - ucm.CVaR(neg, b), X, y)
+    assert (found.lower, found.upper) == pytest.approx((by_cvar.lower, by_cvar.upper), rel=1e-9)
+    model, data = as_model(tails[0] - tails[1], ""), bind(X, y)
+    assert not isinstance(size_of(model, data, "b"), str)  # the functions of two calls of size() are equal
+    twice = one(Hulls(Tail(2.0 * b)), X, y)
+    assert (2.0 * twice.lower, 2.0 * twice.upper) == pytest.approx((found.lower, found.upper), rel=1e-6)
+
+
+def Hulls(D: Any) -> Any:
+    return ucm.Hull(pos, weights=D) - ucm.Hull(neg, weights=D)
+
+
+def test_a_parameter_in_the_terms_of_a_combination() -> None:
+    """It meets 0 where the box does: at the least largest deviation between points of both hulls."""
+    rng = np.random.default_rng(5)
+    y = np.repeat([1.0, -1.0], 10)
+    X = 3.0 * y[:, None] + rng.standard_normal((20, 3))
+    found = one(ucm.Hull(pos) - ucm.Hull(neg) + Zonotope(Param("s", 0.3)), X, y)
+    p, q = cp.Variable(10, nonneg=True), cp.Variable(10, nonneg=True)
+    apart = cp.norm_inf(X[:10].T @ p - X[10:].T @ q)
+    expected = cp.Problem(cp.Minimize(apart), [cp.sum(p) == 1, cp.sum(q) == 1]).solve(solver="CLARABEL")
+    assert found.lower == 0.0 and found.upper == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "lower", "upper", "closed"),
+    [
+        (lambda d: ucm.TotalVariation(pos, d) - ucm.TotalVariation(neg, d), 0.0, 1.0, True),
+        (lambda d: ucm.TotalVariation(pos, 2 * d) - ucm.TotalVariation(neg, 0.1), 0.0, 0.5, True),
+        (lambda d: ucm.TotalVariation(pos, 1 - d) - ucm.TotalVariation(neg, 0.1), 0.0, 1.0, True),
+        (lambda d: ucm.ChiSquare(pos, level=d) - ucm.ChiSquare(neg, level=d), 0.5, 1.0, False),
+        (lambda d: ucm.CVaR(pos, d) - ucm.CVaR(neg, d), 0.0, 1.0, True),
+    ],
+)
+def test_an_interval_lies_in_the_declared_range(make: Any, lower: float, upper: float, closed: bool) -> None:
+    """The classes are far apart, so that 0 never enters."""
+    y = np.repeat([1.0, -1.0], 8)
+    X = 100.0 * y[:, None] + np.random.default_rng(0).standard_normal((16, 3))
+    U = make(Param("d", 0.5 * upper + 0.4 * lower))
+    found = one(U, X, y)
+    assert (found.lower, found.upper) == pytest.approx((lower, upper), abs=1e-9)
+    assert (found.upper in found) == closed
+    for fraction in (0.01, 0.5, 0.99):
+        U.with_params(d=found.at(fraction))  # which refuses values outside of the range
+        relative = ucm.solve(make(Param("d", fraction, relative=True)), X, y)
+        assert relative.params["d"] == pytest.approx(found.at(fraction))

@@ -368,3 +368,21 @@ def test_expressions_are_written_with_the_needed_parentheses(expression: Any, te
 def test_text_is_neither_true_nor_false() -> None:
     with pytest.raises(TypeError):
         bool(Text("a") > 0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("rho", 0.3), ("level", 0.9), ("alpha", 0.8), ("nu", 0.5)])
+def test_the_size_of_a_ball_follows_its_parameter(name: str, value: float) -> None:
+    """Written with a value and run with another one, a program solves the model of the latter."""
+    domain = {"alpha": ucm.KLBall, "nu": lambda nu: ucm.CappedSimplex(nu=nu)}.get(
+        name, lambda size: ucm.ChiSquareBall(**{name: size})
+    )
+    D = domain(Param(name, value))
+    U = ucm.Hull(pos, weights=D) - ucm.Hull(neg, weights=D) + SHIFT
+    other = 0.8 if name == "level" else 0.7
+    text = ucm.to_cvxpy_source(U)
+    assert f"{name} = {value}" in text
+    names: dict[str, Any] = {"X": X, "y": Y}
+    exec(text.replace(f"{name} = {value}", f"{name} = {other}"), names)
+    assert names["objective"] == pytest.approx(
+        ucm.solve(U.with_params(**{name: other}), X, Y).objective, rel=1e-6
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import cvxpy as cp
@@ -603,3 +604,36 @@ def test_a_conic_solver_that_gives_up_is_an_error_of_the_library(
     monkeypatch.setattr(cp.Problem, "solve", failed)
     with pytest.raises(ucm.SolverError, match="conic program of a domain, got none"):
         both.support(np.array([1.0, 2.0, -1.0]))
+
+
+@pytest.mark.parametrize("D", [ucm.ChiSquareBall(rho=0.3), ucm.ChiSquareBall(level=0.9)], ids=repr)
+@pytest.mark.parametrize("unit", [1e-320, 1e-300, 1e-170, 1e200])
+def test_a_chi_square_ball_over_weights_of_any_unit(D: Any, unit: float) -> None:
+    """`1/N sum c (N q / c - 1)^2 <= rho` is the same for all multiples of c; a level counts N itself."""
+    rng = np.random.default_rng(3)
+    c, v = np.arange(1.0, 9.0), rng.standard_normal(8)
+    if D.level is not None:  # z^2 / N
+        z = NormalDist().inv_cdf(D.level)
+        expected = ucm.ChiSquareBall(rho=z * z / max(unit * c.sum(), 1e-20))
+    else:
+        expected = D
+    there, here = over(D, 8, weights=unit * c), over(expected, 8, weights=c)
+    assert there.infeasibility_reason(8) is None
+    assert there.project(v) == pytest.approx(here.project(v), abs=1e-9)
+    assert there.support(v)[0] == pytest.approx(here.support(v)[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("D", [x for x in DOMAINS if x.on_simplex], ids=str)
+def test_no_vector_without_entries_is_on_the_simplex(D: Any) -> None:
+    assert "no entries" in str(D.infeasibility_reason(0))
+    for f in (D.project, D.support, D.jacobian, D.violation, D.mass_multipliers):
+        with pytest.raises(EmptySetError, match="no entries; give at least one"):
+            f([])
+
+
+@pytest.mark.parametrize(
+    "D", [Simplex(), CappedSimplex(0.6), ucm.ChiSquareBall(rho=0.3), KLBall(0.6)], ids=str
+)
+@pytest.mark.parametrize("v", [[math.nan, 1.0, 0.9], [0.2, math.nan, 0.9]])
+def test_the_projection_of_nan_is_nan(D: Any, v: Any) -> None:
+    assert np.isnan(D.project(v)).any()

@@ -531,6 +531,13 @@ def _part(entry: str, node: str = "Point", field: str = "vector") -> str:
         (_part("2.0", "Hull", "sample"), "no field is named 'sample'; it has samples, weights"),
         (_part('{"tuple": [{"tuple": ["a", 1]}]}', "VectorSum", "terms"), "VectorSum: terms: expected"),
         ('{"ucm": 1, "model": {"node": ["Hull"], "fields": {}}}', "malformed declaration|named"),
+        *(
+            (_part('{"tuple": []}', node, field), f"{node}: at least one .* is needed, got ()")
+            for node, field in (
+                ("LinearCombination", "parts"), ("PenaltySum", "terms"), ("LossSum", "terms"),
+                ("VectorSum", "terms"), ("MatrixSum", "terms"),
+            )
+        ),
         (_part("2", "Param", "more"), "no field is named"),
     ],
 )  # fmt: skip

@@ -615,6 +615,30 @@ def test_a_covariance_in_a_quadratic_penalty_is_that_of_the_samples_of_the_fit()
     assert at[1.0] == pytest.approx(ridge.objective, rel=1e-6)
 
 
+class Norms(ucm.extend.ProximalPenalty):
+    """`2 ||w||_1 + c ||w||_2^2`, which tells the library its norms."""
+
+    c: float = 0.0
+
+    def value(self, w: Any, /) -> float:
+        return float(2.0 * np.abs(w).sum() + self.c * w @ w)
+
+    def prox(self, v: Any, t: float) -> Any:
+        return np.sign(v) * np.maximum(np.abs(v) - 2.0 * t, 0.0) / (1.0 + 2.0 * t * self.c)
+
+    def conjugate(self, z: Any) -> float:
+        over = np.maximum(np.abs(z) - 2.0, 0.0)
+        if self.c == 0.0:
+            return np.inf if over.max() > 1e-9 else 0.0
+        return 0.25 * float(over @ over) / self.c
+
+    def norms(self) -> tuple[float, float, float]:
+        return 2.0, self.c, 0.0
+
+    def cvxpy(self, w: Any, factor: Any, scope: Scope) -> Any:
+        return scope.of(2.0 * factor) * cp.norm1(w) + scope.of(self.c * factor) * cp.sum_squares(w)
+
+
 GROUPS = np.arange(13) % 3
 BESIDE_A_MARGIN: dict[str, Callable[[Any], Any]] = {
     "0.1 * L1()": lambda w: 0.1 * cp.norm1(w),
@@ -623,6 +647,8 @@ BESIDE_A_MARGIN: dict[str, Callable[[Any], Any]] = {
     "0.5 * (GroupLasso(GROUPS, weights=[0, 1, 2]) + 0 * L1())": lambda w: (
         0.5 * sum(k * cp.norm(w[k == GROUPS]) for k in (1, 2))
     ),
+    "0.1 * Norms()": lambda w: 0.2 * cp.norm1(w),
+    "0.1 * Norms(1.5) + 0.1 * ucm.LInf()": lambda w: 0.2 * cp.norm1(w) + 0.15 + 0.1 * cp.norm_inf(w),
     "ucm.ElasticNet(0.1) + 0.1 * Quadratic(np.eye(13))": lambda w: 0.1 * cp.norm1(w) + 1.0 * cp.norm(w),
 }
 
@@ -643,3 +669,24 @@ def test_a_norm_penalty_beside_a_robust_margin(written: str) -> None:
     assert solution.objective == pytest.approx(problem.value, rel=1e-5)
     assert solution.w == pytest.approx(w.value, abs=1e-3)
     assert eval(written, names) + margin == sum([margin, eval(written, names)])
+
+
+def test_a_squared_norm_is_no_norm_on_other_spheres() -> None:
+    margin = ucm.RobustMargin(ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg), norm=1.0)
+    assert margin + Norms() == ucm.RobustMargin(margin.set + ucm.Ball(0, 2, np.inf), norm=1.0)
+    with pytest.raises(ucm.CompositionError, match="only norms of w leave the problem convex"):
+        margin + Norms(1.5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_covariance_of_equal_sparse_samples_is_0(seed: int) -> None:
+    """`X'X - m mean mean'` of sparse samples cancels, and its rounding has negative eigenvalues."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((12, 6)) * (rng.random((12, 6)) < 0.4)
+    y = np.repeat([1.0, -1.0], 6)
+    X[y > 0] = X[0]
+    weights = rng.integers(1, 5, 12).astype(float)
+    model = Hinge() + Quadratic(ucm.pos.cov) + 0.01 * L2()
+    found = ucm.solve(model, sparse.csr_matrix(X), y, sample_weight=weights)
+    expected = ucm.solve(Hinge() + 0.01 * L2(), X, y, sample_weight=weights)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-5)

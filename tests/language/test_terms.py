@@ -7,6 +7,7 @@ import pickle
 import re
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from catalogue import LOSSES, OBJECTIVES, OTHER_LOSSES, PENALTIES
@@ -15,6 +16,7 @@ from scipy import sparse
 import ucm
 from ucm import Param
 from ucm.data.linear_map import Vec
+from ucm.language.losses import ShiftedHinge
 from ucm.testing import check_loss, check_penalty
 
 
@@ -212,3 +214,32 @@ def test_slopes_of_conjugates_at_slopes_that_overflow() -> None:
     s = np.array([0.0, 1e-300, 1.0, np.inf])
     found = ucm.Exponential().conjugate_prox_slope(s, 1.0, s)
     assert found == pytest.approx([0.0, 0.0, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_conjugate_prox_of_each_sample_alone(loss: Any) -> None:
+    """With a bound for each entry, 0 among them, it is that of every entry with its number."""
+    v, t = np.array([-1.0, 0.3, 0.7, 0.7, 2.0, 2.0]), np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.5])
+    each = [loss.conjugate_prox(np.array([x]), bound)[0] for x, bound in zip(v, t, strict=True)]
+    assert loss.conjugate_prox(v, t) == pytest.approx(each, rel=1e-12)
+
+
+def test_conjugate_prox_where_quotients_overflow() -> None:
+    v, t = np.array([1e3, 0.7, -1.0]), 1e-320
+    assert ucm.Exponential().conjugate_prox(v, t) == pytest.approx([1e3, 0.7, 0.0])
+    assert ucm.Exponential().conjugate_prox_slope(v, 1e10, np.full(3, 1e-310)) == pytest.approx(0.0)
+    assert ucm.Logistic().conjugate_prox(v, t) == pytest.approx([1.0, 0.7, 0.0])
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
+def test_a_shifted_hinge_with_a_parameter_keeps_its_power(p: float) -> None:
+    X, y = ucm.datasets.load("iris")
+    loss = ShiftedHinge(p=p, start=Param("start", 2.0))
+    plan = ucm.compile(Param("c", 0.5) * loss + 0.5 * ucm.L2(), X, y)
+    solution = plan.solve()
+    assert plan.verify(solution).agrees
+    w, b = cp.Variable(X.shape[1]), cp.Variable()
+    margins = cp.multiply(np.where(y == y.max(), 1.0, -1.0), X @ w + b)
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum(cp.pos(2.0 - margins) ** p) + 0.5 * cp.sum_squares(w)))
+    problem.solve(solver="CLARABEL")
+    assert solution.objective == pytest.approx(problem.value, rel=1e-6)

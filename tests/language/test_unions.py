@@ -479,3 +479,25 @@ def test_scores_far_from_0_and_far_apart() -> None:
             size = reach * (reach + float(np.linalg.norm(v)))
             assert M.violation(q) <= 1e-12
             assert M.support(normal)[0] - normal @ q <= 1e-13 * size
+
+
+def test_a_projection_that_begins_at_its_solution_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slopes of both coefficients are equal to rounding, so that no step along their difference falls."""
+    calls = 0
+    nearest = SmoothCombination._nearest
+
+    def counted(self: Any, v: Any, t: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return nearest(self, v, t)
+
+    monkeypatch.setattr(SmoothCombination, "_nearest", counted)
+    U = (ucm.ReducedHull(pos, nu=0.3) | ucm.Ellipsoid(pos.mean, pos.cov, 0.2)) - ucm.Hull(neg)
+    for seed in (1, 4, 10, 11, 12, 43, 44):
+        rng = np.random.default_rng(seed)
+        y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
+        X = rng.standard_normal((30, 3)) + y[:, None]
+        calls = 0
+        there, here = ucm.solve(U, X + 100.0, y), ucm.solve(U, X, y)
+        assert calls < 50_000
+        assert there.objective == pytest.approx(here.objective, rel=1e-4, abs=1e-4)

@@ -895,8 +895,16 @@ def test_sets_and_losses_without_a_fit() -> None:
     fraction = ucm.Param("r", 0.5, relative=True)
     assert ucm.models.kl_svm(fraction).to_loss() == ucm.Exponential()
     assert ucm.models.l2_nu_svm(fraction).to_loss() == ucm.Hinge(2)
-    with pytest.raises(ucm.CompositionError, match="no loss is known"):
-        ucm.models.mm_fda(0.1).to_loss()
+    assert (3.0 * ucm.models.nu_svm(fraction)).to_loss() == ucm.Hinge()
+    assert (2.0 * ucm.Hull(ucm.signed, weights=ucm.CappedSimplex(0.1))).to_loss() == ucm.Hinge()
+    A, B = (ucm.ReducedHull(samples, nu=0.3) for samples in (ucm.pos, ucm.neg))
+    of_pos, of_neg = (ucm.CVaR(samples, 0.3) for samples in (ucm.pos, ucm.neg))
+    for U in (
+        ucm.models.mm_fda(0.1), A + B, B - A, A & B, A | B, A - B + ucm.Ball(0, 0.1), A - 3.0 * B,
+        A - ucm.ReducedHull(ucm.neg, nu=0.4), of_pos - of_neg, np.eye(3) @ (A - B), -ball, ball + ball, A,
+    ):  # fmt: skip
+        with pytest.raises(ucm.CompositionError, match="no loss is known"):
+            U.to_loss()
     with pytest.raises(ucm.CompositionError, match="Solution"):
         ucm.Hinge().to_set("large")
 

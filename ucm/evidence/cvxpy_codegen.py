@@ -35,12 +35,13 @@ _SIZES = (
     (53, 31, 5),
     (61, 47, 7),
 )  # samples of class +1 and -1, and features, of the two data sets
+_SPECIAL = ["from scipy.special import ndtri"]
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
 _RESERVED = set(
     re.findall(
         r"\w+",
         "X y w b t x z cp np ucm groups root constraints problem start objective tangent subtracted added "
-        "last meets slope_t slope_w pos neg signed _",
+        "last meets slope_t slope_w pos neg signed ndtri _",
     )
 )
 _ROOT = [
@@ -73,12 +74,13 @@ class _ByName(Scope):
         return p
 
     def _source(self, size: Size) -> float | Text:
-        """Return the text of a size; its number if it has no `Param` or its formula rejects `Text`."""
-        if not isinstance(size.declared, Expression):
-            return -Text("np.log")(size.declared) if size.key[:1] == ("-log",) else size.number
-        text = Text(_NAME.sub(lambda name: self.names[name[0]], size.declared.name))
-        if size.key[:1] == ("-log",):
-            return -Text("np.log")(text)
+        """Return the text of a size; its number if it is a plain one or its formula rejects `Text`."""
+        x = size.declared
+        if not isinstance(x, Expression) and size.derived is float:
+            return x
+        text = Text(
+            _NAME.sub(lambda name: self.names[name[0]], x.name) if isinstance(x, Expression) else code(x)
+        )
         try:
             return text if size.derived is float else size.derived(text)  # type: ignore[arg-type]
         except TypeError:
@@ -258,7 +260,7 @@ class _Program:
         used = set(re.findall(r"\w+", "\n".join(body)))
         parts = [
             [f'"""{_short(declared)}"""'],
-            ["import cvxpy as cp", "import numpy as np"],
+            ["import cvxpy as cp", "import numpy as np", *_SPECIAL[: "ndtri" in used]],
             [
                 *(f"{name} = {text}" for name, text in example.definitions.items() if name in used),
                 *(f"{names[name]} = {code(x)}" for name, x in model.params().items()),

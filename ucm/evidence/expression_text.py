@@ -60,7 +60,8 @@ class Text(NDArrayOperatorsMixin):
             return _negative(texts[0])
         if ufunc.__name__ in _SYMBOLS:
             return _joined(ufunc.__name__, *texts)
-        return Text("np.abs" if ufunc is np.abs else f"np.{ufunc.__name__}")(*inputs)
+        name = "abs" if ufunc is np.abs else ufunc.__name__
+        return Text(f"np.{name}" if hasattr(np, name) else name)(*inputs)  # the others of scipy.special
 
     def __array_function__(
         self, function: Callable[..., object], types: object, args: tuple, options: dict

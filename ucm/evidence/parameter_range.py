@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
+from ucm.evidence.expression_text import Text
 from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM
 from ucm.evidence.interval import Interval
 from ucm.evidence.lambda_max import lambda_max
@@ -52,27 +54,38 @@ class Effects:
     why: str = ""
 
 
+def _parts(node: Node) -> Iterator[Node]:
+    """Yield a node and its descendants; those of a `Combination` are its terms, which may not be fields."""
+    yield node
+    terms = chain.from_iterable(node.terms()) if isinstance(node, Combination) else node.children()
+    for x in terms:
+        if isinstance(x, Node):
+            yield from _parts(x)
+
+
 def effects(model: RobustMargin, data: Data, name: str) -> Effects:
     """Return the scalars through which a parameter changes the sets, or the reason `why` if it does more."""
-    every = (own_size(node, data) for node in model.walk())
+    nodes = list(_parts(model))
+    every = (own_size(node, data) for node in nodes)
     sizes = [(size, size.declared) for size in every if size is not None and holds(size.declared, name)]
-    sums = model.nodes_of_type(Combination)
+    sums = [node for node in nodes if isinstance(node, Combination)]
     factors = [(U, L) for node in sums for U, L in node.terms() if holds(L, name)]
-    functions: list[Size] = []
-    for size, scalar in (*sizes, *((Size(L), L) for _, L in factors)):
+    functions: dict[Hashable, Size] = {}
+    for k, (size, scalar) in enumerate((*sizes, *((Size(L), L) for _, L in factors))):
         inverse = scalar.inverse(name)
         if inverse is None:
             return Effects(why=f"{scalar.name} does not rise or fall with {name} alone; not computed")
-        functions.append(_of_parameter(size, scalar, inverse, name))
-    used = sum(p.name == name for p in model.nodes_of_type(Param))
+        if k < len(sizes):
+            functions[_formula(size)] = _of_parameter(size, scalar, inverse, name)
+    used = sum(isinstance(p, Param) and p.name == name for p in nodes)
     if not used:
         return Effects(why=f"{name} stands for a radius, which is found with the data; not computed")
-    if any(name in V.loss.params() for V in model.nodes_of_type(LossBall)):
+    if any(isinstance(V, LossBall) and name in V.loss.params() for V in nodes):
         return Effects(why=f"{name} is a factor of the loss of a ball of weights, no size; not computed")
     if used == sum(size.times for size, _ in sizes) + len(factors):
-        return Effects(list({size.key: size for size in functions[: len(sizes)]}.values()), factors)
-    for V in model.nodes_of_type(Domain):
-        if V.size() is None and name in V.params():
+        return Effects(list(functions.values()), factors)
+    for V in nodes:
+        if isinstance(V, Domain) and V.size() is None and name in V.params():
             kind = type(V).__name__
             return Effects(
                 why=f"{kind} has the parameter {name} and no size; its method size() tells which of its "
@@ -87,8 +100,18 @@ def _of_parameter(size: Size, scalar: Expression, inverse: Callable[[float], flo
         Param(name, scalar.params()[name]),
         lambda v: size.derived(_at(scalar, name, v)),
         lambda t: inverse(size.inverse(t)),
-        (*size.key, scalar),
     )
+
+
+def _formula(size: Size) -> Hashable:
+    """Return the formula of the bound as text, equal for equal functions of the parameters.
+
+    A function that takes numbers only is equal to itself alone.
+    """
+    try:
+        return size.declared, str(size.derived(Text("x")))  # type: ignore[arg-type]
+    except TypeError:
+        return size.declared, size.derived
 
 
 def _at(scalar: Expression, name: str, value: float) -> float:
@@ -217,7 +240,7 @@ def intervals_of_sizes(
     they are 0), to where 0 enters U. The interval of one parameter is the ray of its size alone. The
     time limit is in seconds for each end; errors as of `ucm.admissible`.
     """
-    model, grows = model.without_ranges(), {}
+    declared, model, grows = model, model.without_ranges(), {}
     for name in names:
         direction = grows_with(model, data, name)
         if isinstance(direction, str):
@@ -270,11 +293,30 @@ def intervals_of_sizes(
         gap, inside = 0.0 if math.isinf(zero) else abs(beyond - last), zero > start
         ends = (how_empty, how_zero) if grows[n] else (how_zero, how_empty)
         ray = "" if alone else f"{listed} together: "
-        intervals[n] = Interval(
+        found = Interval(
             min(first, last), max(first, last), f"{ray}lower: {ends[0]}; upper: {ends[1]}",
             inside and grows[n], inside and not grows[n], gap,
         )  # fmt: skip
+        intervals[n] = within_ranges(declared, n, found)
     return intervals
+
+
+def within_ranges(model: RobustMargin | Objective, name: str, found: Interval) -> Interval:
+    """Return the part of an interval in the declared ranges of the scalars that depend on the parameter."""
+    ranges = (r for e in model.nodes_of_type(Expression) for r in e.ranges if holds(r.scalar, name))
+    for r in ranges:
+        inverse = r.scalar.inverse(name)  # type: ignore[union-attr]
+        if inverse is None:
+            continue
+        (low, above), (high, below) = sorted((inverse(x), x not in r.but) for x in (r.low, r.high))
+        how = f"{found.how}; the declared range ends at "
+        if (low, not above) > (found.lower, not found.lower_closed):
+            gap = found.gap if found.lower_closed else 0.0
+            found = replace(found, lower=low, lower_closed=above, how=f"{how}{low:g}", gap=gap)
+        if (high, below) < (found.upper, found.upper_closed):
+            gap = found.gap if found.upper_closed else 0.0
+            found = replace(found, upper=high, upper_closed=below, how=f"{how}{high:g}", gap=gap)
+    return found
 
 
 def smallest_nonempty(

@@ -23,6 +23,7 @@ from ucm.evidence.parameter_range import (
     interval_of,
     intervals_of_sizes,
     own_size,
+    within_ranges,
 )
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node, each
@@ -155,6 +156,7 @@ def _intervals(
         intervals = intervals_of_sizes(plain, names, data, time_limit)
     else:
         intervals = {name: interval_of(plain, data, name, time_limit) for name in names}
+    intervals = {name: within_ranges(model, name, interval) for name, interval in intervals.items()}
     for name, interval in intervals.items():
         if math.isinf(interval.lower):
             raise CompositionError(

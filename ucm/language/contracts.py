@@ -23,7 +23,7 @@ from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import (
     OPERATORS,
@@ -417,26 +417,35 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         """Return CVXPY constraints for q over samples, without those of the simplex."""
 
+    def _over(self, v: Vec) -> BoundSimplex:
+        """Return the domain of vectors like v, without weights or classes; refuse a v without entries."""
+        samples = SampleWeights(np.size(v))
+        why = samples.missing(self)
+        if why is not None:
+            raise EmptySetError(why)
+        return self.bind(samples)
+
     def support(self, g: Vec) -> tuple[float, Vec]:
-        return self.bind(SampleWeights(np.size(g))).support(g)
+        return self._over(g).support(g)
 
     def project(self, v: Vec) -> Vec:
-        return self.bind(SampleWeights(np.size(v))).project(v)
+        return self._over(v).project(v)
 
     def jacobian(self, v: Vec) -> Jacobian:
-        return self.bind(SampleWeights(np.size(v))).jacobian(v)
+        return self._over(v).jacobian(v)
 
     def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
-        return self.bind(SampleWeights(np.size(g))).mass_multipliers(g)
+        return self._over(g).mass_multipliers(g)
 
     def violation(self, q: Vec) -> float:
-        return self.bind(SampleWeights(np.size(q))).violation(q)
+        return self._over(q).violation(q)
 
     def center(self, dim: int) -> Vec:
         return SampleWeights(dim).uniform()
 
     def infeasibility_reason(self, dim: int) -> str | None:
-        return self.bind(SampleWeights(dim)).infeasibility_reason(dim)
+        samples = SampleWeights(dim)
+        return samples.missing(self) or self.bind(samples).infeasibility_reason(dim)
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
         return self.bind(SampleWeights(dim)).polyhedron(dim)

@@ -35,8 +35,9 @@ from ucm.language.node import operator
 from ucm.language.objective import split_scalar
 from ucm.language.parameter import Scalar, as_factor
 from ucm.language.robust import dual_exponent
+from ucm.language.sets.combination import summands
 from ucm.language.sets.hull import Hull
-from ucm.language.statistics.samples import SampleNode, neg, pos, signed
+from ucm.language.statistics.samples import neg, pos, signed
 from ucm.language.terms import ConvexLoss
 
 
@@ -101,7 +102,8 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
     Raises
     ------
     CompositionError
-        The set is no hull of all samples with a ball of weights, nor two reduced hulls.
+        The set is no positive multiple of a hull of all samples with a ball of weights, or of the difference
+        of the reduced hulls of the classes with one cap.
 
     Examples
     --------
@@ -109,23 +111,23 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
     >>> ucm.models.l2_nu_svm(0.3).to_loss()
     Hinge(p=2)
     """
-    match U:
-        case Hull(weights=LossBall() as ball) if U.samples == signed:
-            return ball.loss
-        case Hull(weights=Domain() as weights) if U.samples == signed:
-            numbers = weights.substitute(U.params())  # fractions too: no loss depends on the size
-            bound = numbers.bind(SampleWeights(2))
+    match sorted(summands(U.substitute(U.params())), key=lambda part: -part[1]):  # fractions as numbers, too
+        case [(Hull(samples=samples, weights=Domain() as weights), c)] if samples == signed and c > 0.0:
+            if isinstance(weights, LossBall):
+                return weights.loss
+            bound = weights.bind(SampleWeights(2))
             if isinstance(bound, Capped) and bound.groups is not None and bound.cap < math.inf:
                 return Hinge()
             loss_ball = as_loss_ball(bound)
             if loss_ball is not None:
                 return split_scalar(loss_ball[0])[1]
-    reduced = [hull for hull in U.nodes_of_type(Hull) if isinstance(hull.weights, CappedSimplex)]
-    if len(reduced) == 2 and set(U.nodes_of_type(SampleNode)) == {pos, neg}:
-        return Hinge()
+        case [(Hull(weights=CappedSimplex(relative=False)) as A, c), (Hull() as B, d)] if c > 0.0:
+            if (A.samples, B.samples, B.weights, d) == (pos, neg, A.weights, -c):
+                return Hinge()
     raise CompositionError(
         f"{U!r}: no loss is known for it; a loss belongs to Hull(signed, weights=...) with a capped "
-        "simplex, a norm ball, a KL ball or a LossBall, and to two reduced hulls"
+        "simplex, a norm ball, a KL ball or a LossBall, and to ReducedHull(pos, ...) - ReducedHull(neg, ...) "
+        "of one cap"
     )
 
 

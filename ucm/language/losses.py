@@ -84,9 +84,11 @@ class _PowerHinge(SubsetLoss, ConvexLoss):
         return (self.p - 1.0) * power, [s >= 0]
 
     def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        if isinstance(self.start, Expression):  # f max(0, start - t) = max(0, f start - f t) keeps it DPP
-            return cp.pos(scope.of(factor * self.start, signed=True) - scope.of(factor) * margin)
-        short = cp.pos(self.start - margin)
+        if isinstance(self.start, Expression):  # f max(0, start - t)^p = max(0, c start - c t)^p keeps it DPP
+            c = factor if self.p == 1.0 else factor ** (1.0 / self.p)
+            factor, short = 1.0, cp.pos(scope.of(c * self.start, signed=True) - scope.of(c) * margin)
+        else:
+            short = cp.pos(self.start - margin)
         if self.p != 1.0:
             short = cp.square(short) if self.p == 2.0 else cp.power(short, self.p, approx=False)
         return scope.of(factor) * short
@@ -322,19 +324,20 @@ class Logistic(SubsetLoss, ConvexLoss):
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         # s = expit(z) with expit(z) + t z = v. By symmetry let v >= 1/2: then z >= 0, where the
         # left side is concave, and Newton from below climbs to the root; (v - 1)/t is below it.
-        v = np.asarray(v, dtype=float)
-        if np.all(t == 0.0):
-            return np.clip(v, 0.0, 1.0)
+        v, zero = np.asarray(v, dtype=float), np.equal(t, 0.0)
+        if np.any(zero):
+            return np.where(zero, np.clip(v, 0.0, 1.0), self.conjugate_prox(v, np.where(zero, 1.0, t)))
         upper = v >= 0.5
         x = np.where(upper, v, 1.0 - v)
-        z = np.maximum((x - 1.0) / t, 0.0)
-        for _ in range(100):
-            s = expit(z)
-            after = z + (x - s - t * z) / (s * (1.0 - s) + t)
-            moved = after > z
-            if not moved.any():
-                break
-            z = np.where(moved, after, z)
+        with np.errstate(over="ignore", invalid="ignore"):  # z may be inf for a tiny t
+            z = np.maximum((x - 1.0) / t, 0.0)
+            for _ in range(100):
+                s = expit(z)
+                after = z + (x - s - t * z) / (s * (1.0 - s) + t)
+                moved = after > z
+                if not moved.any():
+                    break
+                z = np.where(moved, after, z)
         return expit(np.where(upper, z, -z))
 
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
@@ -397,12 +400,13 @@ class Exponential(SubsetLoss, ConvexLoss):
 
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         v = np.asarray(v, dtype=float)
-        if np.all(t == 0.0):
-            return np.maximum(v, 0.0)
-        return t * wrightomega(v / t - np.log(t))  # s + t log s = v
+        with np.errstate(all="ignore"):
+            s = t * wrightomega(v / t - np.log(t))  # s + t log s = v
+        return np.where(np.isfinite(s), s, np.maximum(v, 0.0))  # t is 0, or v / t overflows
 
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
-        ratio = np.divide(t, s, out=np.full_like(s, np.inf), where=s > 0.0)
+        with np.errstate(over="ignore"):
+            ratio = np.divide(t, s, out=np.full_like(s, np.inf), where=s > 0.0)
         return 1.0 / (1.0 + ratio)  # l*''(s) = 1 / s
 
     def gradient(self, u: Vec) -> Vec:

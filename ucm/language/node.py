@@ -169,6 +169,11 @@ def restricted(
     return field(default=default, kw_only=kw_only, metadata={"check": check})
 
 
+def some(noun: str) -> Any:
+    """Return a dataclass field for a tuple with one item or more."""
+    return restricted(lambda items: len(items) > 0, f"at least one {noun} is needed", "write A + B")
+
+
 def _in_order(cls: type[Node]) -> list[Field[Any]]:
     """Return the dataclass fields of a node class, keyword-only fields last."""
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ from ucm.language.node import (
     in_parentheses,
     operator,
     restricted,
+    some,
     source,
 )
 from ucm.language.parameter import Scalar, Scope, as_factor, is_zero, value
@@ -136,7 +137,7 @@ class ScaledLoss(TermMultiple, ConvexLoss):
 class LossSum(TermSum, Loss):
     """A sum of losses."""
 
-    terms: tuple[Loss, ...]
+    terms: tuple[Loss, ...] = some("loss")
 
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Subgroup = None, /) -> Vec:
         each = [term.values(margin, y, subgroup) for term in self.terms]
@@ -225,7 +226,7 @@ class ScaledSplit(TermMultiple, Penalty):
 class PenaltySum(TermSum, Penalty):
     """A sum of penalties."""
 
-    terms: tuple[Penalty, ...]
+    terms: tuple[Penalty, ...] = some("penalty")
 
     def value(self, w: Vec, /) -> float:
         return sum(term.value(w) for term in self.terms)

@@ -446,26 +446,25 @@ class Size:
     Attributes
     ----------
     declared : the scalar in the declaration
-    derived, inverse : the function from its value to the bound, and its inverse
-    key : an identifier of `derived`; functions with equal keys are equal
+    derived, inverse : the function from its value to the bound, and its inverse; of NumPy functions and
+        arithmetic, so that its formula can be written out
     times : the number of occurrences of the scalar in the set: 2 in `Box(-s, s)`
     """
 
     declared: Scalar
     derived: Callable[[float], float] = float
     inverse: Callable[[float], float] = float
-    key: tuple = ()
     times: int = 1
 
     @property
     def number(self) -> float:
         """The bound in the constraint at the present parameter values."""
-        return self.derived(value(self.declared))
+        return float(self.derived(value(self.declared)))
 
     @property
     def grows(self) -> bool:
         """True if the bound, and with it the set, grows with the declared scalar."""
-        return self.derived(0.75) >= self.derived(0.5)
+        return bool(self.derived(0.75) >= self.derived(0.5))
 
 
 # --- scalars in a CVXPY problem ----------------------------------------------------------------------

@@ -97,7 +97,7 @@ EXPORT VECTORISED void project_ball_simplex(int64_t n, const double *v, int64_t 
         const double d = (v[i] - high) - mean;
         double q = positive ? at.pos.share : at.neg.share;
         q += d != 0.0 ? at.t * d : 0.0;
-        out[i] = q > 0.0 ? q : 0.0;
+        out[i] = q < 0.0 ? 0.0 : q; /* NaN stays */
     }
     found[0] = at.t;
     found[1] = top.high + at.pos.mean - at.pos.share / at.t;

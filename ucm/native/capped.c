@@ -51,8 +51,8 @@ EXPORT VECTORISED void project_capped(int64_t n, const double *v, int64_t labell
         const double ref = positive ? pos.ref : neg.ref, shift = positive ? pos.shift : neg.shift;
         const double cap = positive ? cap_pos : cap_neg;
         double t = (v[i] - ref) - shift;
-        t = t > 0.0 ? t : 0.0;
-        out[i] = t < cap ? t : cap;
+        t = t < 0.0 ? 0.0 : t; /* NaN stays */
+        out[i] = t > cap ? cap : t;
     }
 }
 

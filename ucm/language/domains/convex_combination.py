@@ -305,10 +305,11 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
             fall, step, root = float((level - slopes) @ move), 1.0, np.sqrt(curvatures)
             if not fall > 2.0 * _ROUNDING * float((root * (sizes + root)) @ np.abs(move)):
                 break
+            longest = float(np.abs(move).max())
             while True:
                 q, slopes, curvatures = self._nearest(v, t + step * move)
                 rise = float((slopes - level) @ move)
-                if not rise > 0.5 * fall:
+                if not (rise > 0.5 * fall and step * longest > _ROUNDING):  # else the fall was rounding
                     break
                 step *= fall / (fall + rise)  # it was beyond the minimum along the line
             t = np.maximum(t + step * move, 0.0)

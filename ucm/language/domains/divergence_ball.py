@@ -8,7 +8,7 @@ problems affected by uncertain probabilities.
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 from scipy.special import ndtr, ndtri, xlogy
@@ -139,7 +139,7 @@ class KLBall(SimplexDomain):
 
     def bind(self, samples: SampleWeights) -> SimplexSublevelSet:
         alpha = value(self.alpha)
-        radius = _radius(alpha) if alpha > 0.0 else -math.inf
+        radius = self.size().number if alpha > 0.0 else -math.inf
         return SimplexSublevelSet(self, samples, radius, Entropy(samples))
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
@@ -147,7 +147,7 @@ class KLBall(SimplexDomain):
         return f"{self!r}: empty, {named(self.alpha, 'level')} leaves no point; {must}"
 
     def size(self) -> Size:
-        return Size(self.alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))
+        return Size(self.alpha, lambda alpha: -np.log(alpha), lambda radius: math.exp(-radius))
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         return [samples.mean(cp.rel_entr(samples.density(q), 1.0)) <= size]
@@ -156,10 +156,6 @@ class KLBall(SimplexDomain):
         q, log = notation.sub("q", "i"), notation.word("log")
         divergence = notation.sum_over("i", f"{q} {log}(N {q})")
         return f"{divergence}{notation.leq}-{log} {notation.scalar(self.alpha)}"
-
-
-def _radius(alpha: float) -> float:
-    return -math.log(alpha) if alpha > 0.0 else math.inf
 
 
 def check_slopes(loss: ConvexLoss, where: str) -> None:
@@ -328,6 +324,9 @@ class ChiSquareBall(SimplexDomain):
         return samples.total * (1.0 if self.level is None else samples.count)
 
     def bind(self, samples: SampleWeights) -> SimplexSublevelSet:
+        c = samples.weights
+        if c is not None:  # the set is the same for weights in any unit; squares of tiny ones underflow
+            samples = replace(samples, weights=c / c.mean(), number=samples.count)
         radius = self.size().number / math.sqrt(self._unit(samples)) if self._in_range else -1.0
         h = PowerFunction(2.0, radius, samples, uniform=True)
         return SimplexSublevelSet(self, samples, radius, h)
@@ -341,8 +340,8 @@ class ChiSquareBall(SimplexDomain):
 
     def size(self) -> Size:
         if self.level is None:
-            return Size(self._given, lambda rho: max(rho, 0.0) ** 0.5, lambda root: root * root, ("root",))
-        return Size(self.level, _quantile, lambda root: float(ndtr(root)), ("level",))
+            return Size(self._given, np.sqrt, np.square)
+        return Size(self.level, ndtri, ndtr)
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         N, c = samples.total, samples.weights
@@ -359,7 +358,3 @@ class ChiSquareBall(SimplexDomain):
             return mean + notation.leq + notation.scalar(self._given)
         quantile = notation.power(f"z({notation.scalar(self.level)})", "2")
         return mean + notation.leq + notation.fraction(quantile, "N")
-
-
-def _quantile(level: float) -> float:
-    return float(ndtri(level)) if 0.5 <= level < 1.0 else 0.0

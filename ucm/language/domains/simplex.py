@@ -146,8 +146,8 @@ class CappedSimplex(SimplexDomain):
 
     def size(self) -> Size:
         if self.nu is not None:
-            return Size(self.nu, _two_over, _two_over, ("2/nu",))
-        return Size(self.given, key=("relative",) if self.relative else ())
+            return Size(self.nu, _two_over, _two_over)
+        return Size(self.given)
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         unit = self._unit(samples)

@@ -50,15 +50,6 @@ def check_length(node: Node, field: str, given: int, n: int) -> None:
         )
 
 
-def exponent(penalty: Penalty) -> float | None:
-    """Return p if the penalty is the norm `||w||_p`, else None."""
-    if isinstance(penalty, Norm):
-        return penalty.p
-    if not isinstance(penalty, ProximalPenalty):
-        return None
-    return {(1.0, 0.0, 0.0): 1.0, (0.0, 0.0, 1.0): math.inf}.get(penalty.norms() or (0.0, 0.0, 0.0))
-
-
 class L1(BoxSupport):
     """The 1-norm penalty `||w||_1`, or with weights `sum_j weights_j |w_j|`.
 

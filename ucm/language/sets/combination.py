@@ -27,7 +27,7 @@ from ucm.language.contracts import (
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.node import Node, Notation, axes, in_parentheses, operator, signed_sum, source
+from ucm.language.node import Node, Notation, axes, in_parentheses, operator, signed_sum, some, source
 from ucm.language.objective import PenaltySum, ScaledPenalty
 from ucm.language.parameter import (
     Expression,
@@ -39,7 +39,7 @@ from ucm.language.parameter import (
     with_value,
     within,
 )
-from ucm.language.penalties.norms import L1, GroupLasso, exponent
+from ucm.language.penalties.norms import L1, GroupLasso, Norm
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets.affine_image import Ball, Point, as_linear_map, reindexed, subpaths
 from ucm.language.sets.intersection import Intersection
@@ -129,7 +129,7 @@ class LinearCombination(Combination):
     [1×2] {(0, 0) + u : ‖u‖₂ ≤ 1}
     """
 
-    parts: tuple[tuple[Scalar | Any, UncertaintySet], ...]
+    parts: tuple[tuple[Scalar | Any, UncertaintySet], ...] = some("set")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -311,16 +311,16 @@ def penalised(a: Any, b: Any) -> RobustMargin:
 
 def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
     """Return sets whose support functions sum to c times the penalty on `||w||_p = 1`."""
-    q = exponent(penalty)
-    if q is not None:
-        return [Ball(0, c, dual_exponent(q))]
     match penalty:
+        case Norm():
+            return [Ball(0, c, dual_exponent(penalty.p))]
         case PenaltySum():
             return [ball for R in penalty.terms for ball in _balls(R, c, p)]
         case ScaledPenalty():
             return _balls(penalty.term, c * penalty.factor, p)
-        case ProximalPenalty() if p == 2.0 and (ridge := penalty.norms()) is not None:
-            return [Ball(0, c * ridge[1])]  # c ||w||_2^2, and ||w||_2 = 1
+        case ProximalPenalty() if (norms := penalty.norms()) is not None and (p == 2.0 or norms[1] == 0.0):
+            exponents = (math.inf, 2.0, 1.0)  # of the dual norms; where ||w||_2 = 1 it is its square
+            return [Ball(0, c * a, q) for a, q in zip(norms, exponents, strict=True) if a > 0.0]
         case L1():
             return [np.diag(penalty.weights) @ Ball(0, c, math.inf)]
         case GroupLasso():

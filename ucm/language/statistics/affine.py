@@ -31,6 +31,7 @@ from ucm.language.node import (
     axes,
     operator,
     signed_sum,
+    some,
     source,
 )
 from ucm.language.parameter import (
@@ -209,7 +210,7 @@ class Origin(VectorNode, RotationInvariant):
 class VectorSum(StatisticSum, VectorNode, RotationInvariant):
     """A linear combination of vectors."""
 
-    terms: tuple[tuple[Scalar, VectorNode], ...]
+    terms: tuple[tuple[Scalar, VectorNode], ...] = some("vector")
 
     def cvxpy(self, data: Data, scope: Scope) -> cp.Expression:
         return reduce(add, [scope.of(c, signed=True) * v.cvxpy(data, scope) for c, v in self.terms])
@@ -289,7 +290,7 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
 class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
     """A linear combination of matrices with non-negative coefficients."""
 
-    terms: tuple[tuple[Scalar, MatrixNode], ...]
+    terms: tuple[tuple[Scalar, MatrixNode], ...] = some("matrix")
 
     def factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
         return [(c * a, F) for c, S in self.terms for a, F in S.factors(data)]
