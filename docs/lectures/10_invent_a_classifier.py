@@ -41,7 +41,7 @@ from ucm.extend import Answer, Domain, MinNorm, Projectable, Size, Solver, value
 class Budget(Domain, Projectable):
     """{q : |q_j| <= 1, sum_j |q_j| <= gamma}."""
 
-    gamma: ucm.Param | float
+    gamma: ucm.extend.Scalar
 
     def size(self):
         return Size(self.gamma)

@@ -27,7 +27,16 @@ from ucm.language.contracts import (
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.node import Node, Notation, axes, in_parentheses, operator, signed_sum, source
+from ucm.language.node import (
+    Node,
+    Notation,
+    axes,
+    in_parentheses,
+    operator,
+    refuse_no_terms,
+    signed_sum,
+    source,
+)
 from ucm.language.objective import PenaltySum, ScaledPenalty
 from ucm.language.parameter import (
     Expression,
@@ -133,6 +142,7 @@ class LinearCombination(Combination):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        refuse_no_terms(self, self.parts)
         for L, _ in self.parts:
             if is_number(L) and not math.isfinite(as_declared(L)):
                 raise CompositionError(

@@ -29,6 +29,7 @@ from ucm.language.node import (
     RotationInvariant,
     axes,
     operator,
+    refuse_no_terms,
     signed_sum,
     source,
 )
@@ -111,6 +112,10 @@ class StatisticSum(Statistic):
     """A linear combination of statistics; `terms` are pairs (coefficient, statistic)."""
 
     terms: tuple[tuple[Scalar, Any], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_no_terms(self, self.terms)
 
     def as_terms(self) -> tuple[tuple[Scalar, Any], ...]:
         return self.terms
@@ -295,11 +300,12 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
 
 def check_semidefinite(entries: Matrix, name: str) -> None:
     """Refuse a matrix, dense or sparse, that is not symmetric positive semidefinite."""
-    S = entries.toarray() if sparse.issparse(entries) else entries
-    if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1] or not S.size:
+    shape = getattr(entries, "shape", ())
+    if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:  # before a sparse one becomes dense
         raise CompositionError(
-            f"{name} is a square matrix, one row for each feature, got {brief(S)}; give A.T @ A"
+            f"{name} is a square matrix, one row for each feature, got {brief(entries)}; give A.T @ A"
         )
+    S = entries.toarray() if sparse.issparse(entries) else entries
     top = float(np.abs(S).max())
     if np.abs(S - S.T).max() > _ASYMMETRY * top:
         raise CompositionError(
