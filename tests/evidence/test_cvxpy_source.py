@@ -122,7 +122,7 @@ from ucm.extend import value
 
 
 class Diamond(ucm.extend.Domain):
-    radius: ucm.Param | float
+    radius: ucm.extend.Scalar
 
     def size(self):
         return ucm.extend.Size(self.radius)
@@ -238,7 +238,7 @@ class Bent(ucm.extend.PointwiseLoss):  # a difference of convex losses
 
 
 class HuberNorm(ucm.extend.ProximalPenalty):
-    delta: ucm.Param | float = 1.0
+    delta: ucm.extend.Scalar = 1.0
 
     def value(self, w):
         delta, s = value(self.delta), np.abs(w)
@@ -310,6 +310,12 @@ def check_model_value(model: Any) -> None:
     assert model.value(margin, found["w"]) == pytest.approx(found["objective"], rel=1e-6)
 
 
+def test_a_scalar_of_an_extension_takes_arithmetic(own: Any) -> None:
+    s = Param("s", 0.4)
+    D = own.Diamond(2 * s)
+    assert D.params() == {"s": 0.4} and D._scalars == ("radius",)
+
+
 def test_a_local_function_is_written_out() -> None:
     def inside(q: Any) -> list[Any]:
         return [q >= 0, q <= 1]
@@ -339,6 +345,39 @@ def test_reserved_names_are_replaced() -> None:
     for name in ("lambda", "X", "w", "np", "q_A", "constraints"):
         U = ucm.Ball([3.0, 4.0, 0.0], Param(name, 1.0))
         assert run(U, X, Y)["objective"] == pytest.approx(-4.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["len", "print", "float", "\uff4c\uff45\uff4e"])
+def test_a_parameter_named_like_a_builtin_leaves_the_builtin_alone(name: str) -> None:
+    """The last name is `len` in wide letters, which Python reads as `len`."""
+    nu = Param(name, 0.75)
+    check_model(ucm.ReducedHull(pos, nu=nu) - ucm.ReducedHull(neg, nu=nu))
+
+
+@pytest.mark.parametrize(
+    "label", ['"""\nraise SystemExit("ran")\n"""', "'''", "\\", "a\nb", "neg.mean", "\u00b2"]
+)
+def test_a_label_is_text_in_the_program(label: str) -> None:
+    """No label ends the text that stands around it; the label of a second group is a part of the first."""
+    groups = np.where(Y > 0, label, "other")
+    far = 9.0 * np.std(X, axis=0)
+    for U in (
+        ucm.Hull(pos.group(label)) - ucm.Ball(neg.mean, 0.1) + far,
+        ucm.Hull(neg) - ucm.Ball(pos.group(label).mean, 0.1) + far,
+    ):
+        names: dict[str, Any] = {"X": X, "y": Y, "groups": groups}
+        exec(ucm.to_cvxpy_source(U), names)
+        expected = ucm.solve(U, X, Y, subgroup=groups).objective
+        assert names["objective"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_labels_of_one_spelling_are_two_groups() -> None:
+    groups = np.resize(["a b", "a_b", "c"], Y.size)
+    U = ucm.Hull(pos.group("a b")) - ucm.Ball(pos.group("a_b").mean, 0.01) + 9.0 * np.std(X, axis=0)
+    names: dict[str, Any] = {"X": X, "y": Y, "groups": groups}
+    exec(ucm.to_cvxpy_source(U), names)
+    expected = ucm.solve(U, X, Y, subgroup=groups).objective
+    assert names["objective"] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(

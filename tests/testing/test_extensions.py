@@ -409,6 +409,126 @@ def test_dca_keeps_its_own_number_of_starts() -> None:
     assert own.stats.iterations > ucm.solve(model, X, Y).stats.iterations
 
 
+# --- what checks refuse ----------------------------------------------------------------------------
+class Flat(ucm.Hinge):
+    """The conjugate in CVXPY is a quarter of the right one."""
+
+    def conjugate_cvxpy(self, s: Any) -> Any:
+        return s**2 / 16.0, [s >= 0]
+
+
+class Unlimited(ucm.Hinge):
+    """The conjugate in CVXPY is finite for every s."""
+
+    def conjugate_cvxpy(self, s: Any) -> Any:
+        return s**2 / 4.0, []
+
+
+class Steep(ucm.L2):
+    """The gradient is twice the right one."""
+
+    def gradient(self, w: Any) -> Any:
+        return 4.0 * w
+
+
+class Boxed(ucm.L1):
+    """The box is that of another penalty."""
+
+    def norms(self) -> None:
+        return None
+
+    def box(self) -> Any:
+        return -2.0, 2.0
+
+
+class Mixing(ucm.Quadratic):
+    """The proximal map mixes features, and claims to keep their signs."""
+
+    keeps_signs = True
+
+
+class Lying(ucm.NormBall):
+    """A ball that claims to lie on the simplex."""
+
+    @property
+    def on_simplex(self) -> bool:
+        return True
+
+
+class Wordless(ucm.NormBall):
+    """A ball whose formula fails."""
+
+    def formula(self, notation: Any) -> str:
+        raise KeyError("no words")
+
+
+class WordlessLoss(ucm.Hinge):
+    """A loss whose formula fails."""
+
+    formula = Wordless.formula
+
+
+class WordlessPenalty(ucm.L1):
+    """A penalty whose formula is not text."""
+
+    def formula(self, notation: Any) -> Any:
+        return None
+
+
+class WordlessSet(Between):
+    """A set whose formula fails."""
+
+    formula = Wordless.formula
+
+
+@pytest.mark.parametrize(
+    ("check", "wrong", "law"),
+    [
+        (ucm.testing.check_loss, Flat(2.0), "conjugate agrees with CVXPY"),
+        (ucm.testing.check_loss, Unlimited(2.0), "conjugate is inf outside"),
+        (ucm.testing.check_loss, WordlessLoss(), "formula.*no words"),
+        (ucm.testing.check_penalty, Steep(), "gradient is that of the value"),
+        (ucm.testing.check_penalty, Boxed(), "support of its box"),
+        (ucm.testing.check_penalty, Mixing(np.eye(6) + 0.3), "keeps signs"),
+        (ucm.testing.check_penalty, WordlessPenalty(), "formula.*None"),
+        (check_domain, Lying(0.5), "lies on the simplex"),
+        (check_domain, Wordless(0.5), "formula.*no words"),
+        (check_set, WordlessSet(0.2), "formula.*no words"),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_checks_refuse_what_is_wrong(check: Any, wrong: Any, law: str) -> None:
+    with pytest.raises(AssertionError, match=law):
+        check(wrong)
+
+
+class Bare(ucm.extend.Domain):
+    """The abstract methods of a domain only: the unit ball of the largest entry."""
+
+    def support(self, g: Any) -> tuple[float, Any]:
+        return float(np.abs(g).sum()), np.where(np.asarray(g) < 0.0, -1.0, 1.0)
+
+    def center(self, dim: int) -> Any:
+        return np.zeros(dim)
+
+    def violation(self, q: Any) -> float:
+        return max(0.0, float(np.abs(q).max()) - 1.0)
+
+    def cvxpy(self, q: Any, size: Any) -> list[Any]:
+        return [q <= 1, q >= -1]
+
+
+def test_a_domain_with_the_abstract_methods_only_is_solved() -> None:
+    assert set(ucm.extend.Domain.__abstractmethods__) <= vars(Bare).keys()
+    check_domain(Bare(), samples=False)
+    U = ucm.AffineImage(0.1 * np.eye(3), Bare()) + pos.mean - neg.mean
+    same = ucm.AffineImage(0.1 * np.eye(3), ucm.Box(-1.0, 1.0)) + pos.mean - neg.mean
+    assert ucm.solve(U, X, Y).objective == pytest.approx(ucm.solve(same, X, Y).objective, rel=1e-6)
+    forgotten: Any = type("Forgotten", (Bare,), {"violation": ucm.extend.BoundDomain.violation})
+    with pytest.raises(TypeError, match="violation"):
+        forgotten()
+
+
 # --- what is wrong with one's own, and what messages say first -------------------------------------
 class Overbid(ucm.extend.ConvexLoss):
     """The squared hinge with a conjugate that is too small: the dual point is above the primal one."""

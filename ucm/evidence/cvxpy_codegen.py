@@ -7,10 +7,12 @@ samples, and their text says which.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import keyword
 import operator
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -36,14 +38,41 @@ _SIZES = (
     (61, 47, 7),
 )  # samples of class +1 and -1, and features, of the two data sets
 _SPECIAL = ["from scipy.special import ndtri"]
-_NAME = re.compile(r"\b[A-Za-z_]\w*")
-_RESERVED = set(
-    re.findall(
-        r"\w+",
-        "X y w b t x z cp np ucm groups root constraints problem start objective tangent subtracted added "
-        "last meets slope_t slope_w pos neg signed ndtri _",
-    )
-)
+_NAME = re.compile(r"\b[^\W\d]\w*")
+_RESERVED = {
+    *[
+        "X",
+        "y",
+        "w",
+        "b",
+        "t",
+        "x",
+        "z",
+        "cp",
+        "np",
+        "ucm",
+        "groups",
+        "root",
+        "constraints",
+        "problem",
+        "start",
+        "objective",
+        "tangent",
+        "subtracted",
+        "added",
+        "last",
+        "meets",
+        "slope_t",
+        "slope_w",
+        "pos",
+        "neg",
+        "signed",
+        "ndtri",
+        "_",
+    ],
+    *keyword.kwlist,
+    *dir(builtins),
+}
 _ROOT = [
     "def root(rows):",
     '    """F with F @ F.T the covariance of the rows, divided by their number."""',
@@ -120,7 +149,7 @@ class _Example:
         for v in model.nodes_of_type(VectorNode):
             if v.nodes_of_type(SampleNode):
                 text = repr(v)
-                for s, name in names.items():
+                for s, name in sorted(names.items(), key=lambda pair: -len(repr(pair[0]))):
                     text = text.replace(f"{s!r}.mean", f"{name}.mean(axis=0)")
                 self.arrays.append((v.evaluate(self.data), Text(text)))
 
@@ -133,9 +162,11 @@ class _Example:
         self._record(name, f"{name}.T", f"root({name})")
 
     def _name_samples(self, s: Samples) -> str:
-        name = s.kind if s.label is None else s.kind + re.sub(r"\W", "_", f"_{s.label}")
+        name = s.kind if s.label is None else s.kind + re.sub(r"\W", "_", f"_{s.label}", flags=re.ASCII)
+        while name in self.definitions:
+            name += "_"
         tests = [{"pos": "y > 0", "neg": "y < 0"}.get(s.kind)]
-        tests.append(None if s.label is None else f"groups == {s.label!r}")
+        tests.append(None if s.label is None else f"groups == {code(s.label)}")
         chosen = " & ".join(f"({test})" if all(tests) else test for test in tests if test)
         signed_rows = "(y[:, None] * X)" if s.kind == "signed" else "X"
         self._define(name, f"{signed_rows}[{chosen}]" if chosen else "y[:, None] * X")
@@ -212,7 +243,7 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     --------
     >>> import ucm
     >>> print(ucm.to_cvxpy_source(ucm.Hinge() + ucm.Param("lam", 0.5) * ucm.L2()))
-    \"\"\"Hinge() + lam * L2()\"\"\"
+    'Hinge() + lam * L2()'
     <BLANKLINE>
     import cvxpy as cp
     import numpy as np
@@ -245,8 +276,8 @@ class _Program:
         reserved = {*_RESERVED, *example.definitions}
         names: dict[str, str] = {}
         for name in model.params():
-            word = name
-            while word in reserved or keyword.iskeyword(word):
+            word = unicodedata.normalize("NFKC", name)  # as Python reads names
+            while word in reserved:
                 word += "_"
             names[name] = word
             reserved.add(word)
@@ -259,7 +290,7 @@ class _Program:
                 declared, body = model.set, self._of_set(model)
         used = set(re.findall(r"\w+", "\n".join(body)))
         parts = [
-            [f'"""{_short(declared)}"""'],
+            [repr(_short(declared))],
             ["import cvxpy as cp", "import numpy as np", *_SPECIAL[: "ndtri" in used]],
             [
                 *(f"{name} = {text}" for name, text in example.definitions.items() if name in used),

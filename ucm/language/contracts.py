@@ -247,7 +247,8 @@ class MassConstraint:
 class BoundDomain(metaclass=Kind):
     """A closed convex set of parameter vectors, with the methods that solvers and certificates call.
 
-    A subclass has `support`, `center` and `cvxpy`, and `project` if possible; other methods have defaults.
+    A subclass has `support`, `center`, `cvxpy`, and `violation` or, better, `project`; other methods have
+    defaults.
     """
 
     @property
@@ -279,17 +280,12 @@ class BoundDomain(metaclass=Kind):
         """Return the formula of the constraints of the domain."""
         return repr(self)
 
+    @abstractmethod
     def violation(self, q: Vec) -> float:
         """Return the distance from q to the domain, relative to the norm of points of the domain; 0 inside.
 
-        By default the distance from the projection.
+        A `Projectable` domain has the distance from its projection.
         """
-        if not isinstance(self, Projectable):
-            raise NotImplementedError(f"{type(self).__name__}: violation, as it has no projection")
-        q = vector(q)
-        projection = self.project(q)
-        size = max(float(np.linalg.norm(x)) for x in (projection, self.center(q.size)))
-        return round_violation(float(np.linalg.norm(q - projection)) / (size or 1.0))
 
     def infeasibility_reason(self, dim: int) -> str | None:
         """Return the error message, with the admissible range, if the domain is empty, else None."""
@@ -376,6 +372,12 @@ class Projectable(BoundDomain):
     @abstractmethod
     def project(self, v: Vec) -> Vec:
         """Return the Euclidean projection of v on the domain, to machine precision."""
+
+    def violation(self, q: Vec) -> float:
+        q = vector(q)
+        projection = self.project(q)
+        size = max(float(np.linalg.norm(x)) for x in (projection, self.center(q.size)))
+        return round_violation(float(np.linalg.norm(q - projection)) / (size or 1.0))
 
 
 class SemiSmooth(Projectable):

@@ -132,7 +132,7 @@ def _key(x: object) -> object:
 
 
 REGISTRY: dict[str, type[Node]] = {}
-"""The node classes by name."""
+"""The node classes by their `registered_name`."""
 _DEEPEST = 100  # largest depth of a tree: functions of trees are recursive, as in CVXPY
 
 
@@ -140,6 +140,11 @@ Given = TypeVar("Given")
 Kept = TypeVar("Kept")
 Sort = TypeVar("Sort")
 Result = TypeVar("Result")
+
+
+def registered_name(cls: type[Node]) -> str:
+    """Return the name of a class in `REGISTRY` and JSON: its own, with its module outside of this library."""
+    return cls.__name__ if cls.__module__.startswith("ucm.") else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING, kw_only: bool = False) -> Kept:
@@ -211,14 +216,9 @@ class Node(metaclass=Kind):
         in_order = _in_order(cls)
         cls._names = tuple(f.name for f in in_order)
         cls._compared = tuple(f.name for f in in_order if f.compare)
-        cls._scalars = tuple(f.name for f in in_order if f.type == "Scalar")
-        old = REGISTRY.get(cls.__name__)
-        if old is not None and old.__module__ != cls.__module__ and old.__module__.startswith("ucm."):
-            raise CompositionError(
-                f"{cls.__module__}: a declaration named {cls.__name__!r} exists in {old.__module__}; "
-                "choose another name"
-            )
-        REGISTRY[cls.__name__] = cls
+        scalar = ("Scalar", ".Expression")  # the annotation as text and as the union that it names
+        cls._scalars = tuple(f.name for f in in_order if str(f.type).endswith(scalar))
+        REGISTRY[registered_name(cls)] = cls
 
     def __post_init__(self) -> None:
         where, values = type(self).__name__, self.__dict__

@@ -52,7 +52,7 @@ class TermMultiple(Term, RotationInvariant):
     """A positive multiple `factor * term` of a loss or a penalty."""
 
     factor: Scalar = restricted(lambda c: 0.0 < c < math.inf, *_RANGE)
-    term: Any
+    term: Loss | Penalty
 
     def c(self) -> float:
         """Return the present value of the factor."""
@@ -73,7 +73,7 @@ class TermMultiple(Term, RotationInvariant):
 class TermSum(Term, RotationInvariant):
     """A sum of losses or of penalties, written with `+`."""
 
-    terms: tuple
+    terms: tuple[Loss | Penalty, ...]
 
     def split(self) -> tuple[tuple, tuple]:
         parts = [term.split() for term in self.terms]

@@ -8,6 +8,7 @@ import json
 import math
 import pkgutil
 import sys
+from collections.abc import Iterable, Mapping
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -17,10 +18,11 @@ from scipy import sparse
 
 from ucm import language
 from ucm.errors import CompositionError, UCMError, brief
-from ucm.language.node import REGISTRY, Node
+from ucm.language.node import REGISTRY, Node, registered_name
 
 _FORMAT = 1
 _LARGEST = np.iinfo(np.int32).max  # of an index
+_Functions = Mapping[tuple[str, str], FunctionType]  # by module and name
 
 
 def to_json(node: Node, *, indent: int | None = None) -> str:
@@ -47,16 +49,18 @@ def to_json(node: Node, *, indent: int | None = None) -> str:
     return json.dumps({"ucm": _FORMAT, "model": _encode(node)}, indent=indent, allow_nan=False)
 
 
-def from_json(text: str) -> Node:
+def from_json(text: str, *, functions: Iterable[FunctionType] = ()) -> Node:
     """Return the declaration in a JSON text written by `to_json`.
 
-    Nothing in the text is executed: a node is built by the class registered under its name, which checks its
-    fields.
+    Nothing in the text is executed or imported: a node is built by the class registered under its name and
+    module, which checks its fields.
 
     Parameters
     ----------
     text : str
         Text that `to_json` wrote.
+    functions : iterable of functions, optional
+        The functions that a `CvxpyDomain` in the text may have; no other one is taken.
 
     Raises
     ------
@@ -72,10 +76,12 @@ def from_json(text: str) -> Node:
             f'from_json: expected {{"ucm": {_FORMAT}, "model": ...}}; write the file with to_json'
         )
     try:
-        node = _decode(document["model"])
+        node = _decode(document["model"], {(f.__module__, f.__qualname__): f for f in functions})
     except UCMError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+    except (
+        ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
+    ) as error:  # fmt: skip
         raise CompositionError(
             f"from_json: malformed declaration ({error}); write the text with to_json"
         ) from error
@@ -96,7 +102,7 @@ def _encode(x: object) -> object:
         case Node():
             names = (name for name in x._names if name in x._compared or getattr(x, name))
             fields = {name: _encode(getattr(x, name)) for name in names}
-            return {"node": type(x).__name__, "fields": fields}
+            return {"node": registered_name(type(x)), "fields": fields}
         case tuple():
             return {"tuple": [_encode(item) for item in x]}
         case sparse.csr_matrix():
@@ -105,22 +111,26 @@ def _encode(x: object) -> object:
         case np.ndarray():
             return {"array": x.tolist()}
         case FunctionType():
-            _function(x.__qualname__, x.__module__)
+            if getattr(sys.modules.get(x.__module__), x.__qualname__, None) is not x:
+                raise CompositionError(
+                    f"to_json: expected a function of a module, got {brief(x)}; define it at the top of a "
+                    "module"
+                )
             return {"function": x.__qualname__, "module": x.__module__}
         case float() if math.isinf(x):
             return {"float": str(x)}
     return x
 
 
-def _decode(x: object) -> Any:
+def _decode(x: object, known: _Functions) -> Any:
     """Return the value that a JSON entry encodes; the keys of the entry determine the type."""
     match x:
         case {"node": name, "fields": dict(entries), **more} if not more:
-            return _node(name, entries)
+            return _node(name, entries, known)
         case {"function": str(name), "module": str(module), **more} if not more:
-            return _function(name, module)
+            return _function(name, module, known)
         case {"tuple": list(items), **more} if not more:
-            return tuple(_decode(item) for item in items)
+            return tuple(_decode(item, known) for item in items)
         case {"csr": list(shape), "data": data, "indices": indices, "indptr": indptr, **more} if not more:
             return _csr(shape, data, indices, indptr)
         case {"array": list(rows), **more} if not more:
@@ -134,7 +144,7 @@ def _decode(x: object) -> Any:
     return x
 
 
-def _node(name: str, entries: dict) -> Node:
+def _node(name: str, entries: dict, known: _Functions) -> Node:
     """Return a node from a class name and encoded fields; import the language if the name is unknown."""
     if name not in REGISTRY:
         _import_all()
@@ -148,18 +158,17 @@ def _node(name: str, entries: dict) -> Node:
         raise CompositionError(
             f"{cls.__name__}: no field is named {brief(unknown[0])}; it has {', '.join(cls._names) or 'none'}"
         )
-    return cls(**{field: _decode(entry) for field, entry in entries.items()})
+    return cls(**{field: _decode(entry, known) for field, entry in entries.items()})
 
 
-def _function(name: str, module: str) -> FunctionType:
-    """Return a function of an already imported module, without any import or call."""
-    function = getattr(sys.modules.get(module), name, None)
-    if not isinstance(function, FunctionType) or function.__module__ != module:
+def _function(name: str, module: str, known: _Functions) -> FunctionType:
+    """Return a function that the caller named; a text that chose one could have it called."""
+    if (module, name) not in known:
         raise CompositionError(
-            f"expected a function of an imported module, got {brief(name)} of {brief(module)}; define it at "
-            "the top of a module, and import that"
+            f"from_json: expected the functions that the text may name, got none for {brief(name)} of "
+            f"{brief(module)}; if you trust it, write from_json(text, functions=[that function])"
         )
-    return function
+    return known[module, name]
 
 
 def _array(rows: list) -> NDArray[np.float64]:

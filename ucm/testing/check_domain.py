@@ -18,7 +18,7 @@ from ucm.language.contracts import (
     SampleWeights,
     SemiSmooth,
 )
-from ucm.testing.checker import Checker, check_jacobian, check_size, check_support, optimum
+from ucm.testing.checker import Checker, check_formula, check_jacobian, check_size, check_support, optimum
 
 
 @dataclass(frozen=True)
@@ -152,15 +152,10 @@ def _cases(
 
 
 def _check_bound(case: _Case, compare: bool) -> None:
-    """Check a bound domain against its declaration: class masses, and a weight k as k equal samples.
-
-    The masses are checked where the domain lies on the simplex.
-    """
+    """Check a bound domain against its declaration, and a weight k as k equal samples."""
     domain, declared, samples = case.domain, case.declared, case.samples
     for _, _, q in case.directions(3):
         for point in (q, domain.center(case.dim)):
-            if domain.on_simplex:
-                case.at_most("it lies on the simplex", samples.outside(point), 10.0 * case.tol)
             if samples.weights is None and not declared.on_simplex:
                 slack = 10.0 * case.tol
                 case.at_most("it lies in the declared domain", declared.violation(point), slack)
@@ -180,17 +175,24 @@ def _check_bound(case: _Case, compare: bool) -> None:
 
 def _check_support(case: _Case) -> None:
     domain = case.domain
+    check_formula(case, domain)
+
+    def check_mass(q: Vec) -> None:
+        if domain.on_simplex:
+            case.at_most("it lies on the simplex", case.samples.outside(q), 10.0 * case.tol)
 
     def support(g: Vec) -> tuple[float, Vec]:
         top, q = domain.support(g)
         if np.isfinite(top):
             case.at_most("the maximiser is inside", domain.violation(q), case.tol)
+            check_mass(q)
         return top, q
 
     check_support(case, support, case.vectors())
     case.repeats(lambda g: domain.support(g)[1])
     center = domain.center(case.dim)
     case.at_most("the centre is inside", domain.violation(center), case.tol)
+    check_mass(center)
     reach = [domain.support(s * e)[0] for e in np.eye(case.dim) for s in (1.0, -1.0)]
     if np.isfinite(reach).all():
         outside = center + 10.0 * (1.0 + float(np.abs(reach).max()))

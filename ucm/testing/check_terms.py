@@ -7,6 +7,8 @@ import itertools
 import numpy as np
 
 from ucm.data.linear_map import Vec
+from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.objective import ScaledPenalty
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import (
@@ -16,7 +18,14 @@ from ucm.language.terms import (
     Penalty,
     ProximalPenalty,
 )
-from ucm.testing.checker import Checker, check_jacobian, check_program, groups_in_turn
+from ucm.testing.checker import (
+    Checker,
+    check_formula,
+    check_jacobian,
+    check_program,
+    groups_in_turn,
+    optimum,
+)
 
 
 def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
@@ -50,6 +59,7 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     y = np.where(np.arange(margin.size) % 3 == 0, -1.0, 1.0)
     groups = groups_in_turn(loss, margin.size)
     judge = Checker(repr(loss), tol)
+    check_formula(judge, loss)
     total = loss.value(margin, y, None, groups)
     added, subtracted = ([part.value(margin, y, None, groups) for part in parts] for parts in loss.split())
     judge.equal("the value is that of its split", sum(added) - sum(subtracted), total)
@@ -92,6 +102,23 @@ def _check_convex_loss(loss: ConvexLoss, margin: Vec, rng: np.random.Generator, 
     if c is not None:
         judge.equal("l(u) = slope max(0, u)", c * np.maximum(u, 0.0), value, 10.0 * tol)
     check_program(judge, loss.cvxpy, lambda t: float(loss.each(t).sum()), [margin])
+    _check_conjugate_program(judge, loss, points)
+
+
+def _check_conjugate_program(judge: Checker, loss: ConvexLoss, points: Vec) -> None:
+    """Check that `conjugate_cvxpy`, if there is one, has the values and the domain of the conjugate."""
+    s, low, top = cp.Variable(points.size), loss.lowest(), loss.steepest()
+    try:
+        expression, constraints = loss.conjugate_cvxpy(s)
+    except CompositionError:
+        return
+    least, size = cp.Minimize(cp.sum(expression)), float(np.abs(points).sum())
+    law, value = "the conjugate agrees with CVXPY", float(np.sum(loss.conjugate(points)))
+    judge.equal(law, optimum(least, [*constraints, s == points]), value, 1e-5, size)
+    for end in (low - 0.5, top + 0.5):
+        if np.isfinite(end):
+            law = "the conjugate is inf outside of its domain, by CVXPY"
+            judge.equal(law, optimum(least, [*constraints, s == end]), np.inf)
 
 
 def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float = 1e-8) -> None:
@@ -124,6 +151,7 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
     points = [scale * rng.standard_normal(dim) for scale in (0.1, 1.0, 5.0)]
     points += [np.zeros(dim), np.eye(dim)[0]]
     judge = Checker(repr(penalty), tol)
+    check_formula(judge, penalty)
     judge.at_most("the penalty of 0 is 0", abs(penalty.value(np.zeros(dim))))
     added, subtracted = penalty.split()
     for w in points:
@@ -165,15 +193,33 @@ def _check_calculus(R: ProximalPenalty | CombinedPenalty, points: list[Vec], tol
                 excess = float(z @ x) - R.conjugate(z) - R.value(x)
                 slack = tol * (1.0 + abs(value) + size) * (1.0 + v.size)
                 judge.at_most("R(w) + R*(z) >= <z, w>", excess, slack)
-    norms = None if isinstance(R, CombinedPenalty) else R.norms()
-    for v in points if norms is not None else ():
-        each = np.array([np.abs(v).sum(), float(v @ v), np.abs(v).max()])
-        judge.equal("the value is that of its norms", each @ norms, R.value(v))
+    if isinstance(R, ProximalPenalty):
+        _check_claims(judge, R, points)
     if 0.0 < R.gauge(points[1]) < np.inf:
         edge = points[1] / R.gauge(points[1])
         judge.equal("the gauge is homogeneous", R.gauge(edge), 1.0, 1e-9)
         excess = [float(edge @ x) - R.conjugate(edge) - R.value(x) for x in points]
         judge.at_most("R* is finite on the edge of its domain", excess, tol * 10.0)
+
+
+def _check_claims(judge: Checker, R: ProximalPenalty, points: list[Vec]) -> None:
+    """Check what a penalty says of itself: its norms, its box, its gradient and `keeps_signs`."""
+    norms, box, h = R.norms(), R.box(), 1e-6
+    for v in points:
+        if norms is not None:
+            each = np.array([np.abs(v).sum(), float(v @ v), np.abs(v).max()])
+            judge.equal("the value is that of its norms", each @ norms, R.value(v))
+        if box is not None:
+            bound, out = np.where(v > 0.0, box[1], box[0]), v != 0.0
+            judge.equal("the value is the support of its box", bound[out] @ v[out], R.value(v))
+        gradient = R.gradient(v)
+        if gradient is not None:
+            slopes = [(R.value(v + h * e) - R.value(v - h * e)) / (2.0 * h) for e in np.eye(v.size)]
+            judge.equal("the gradient is that of the value", gradient, slopes, 1e-4)
+        w = R.prox(v, 1.0)
+        moved = np.where(v == 0.0, np.abs(w), -np.sign(v) * w)
+        law = "the proximal map keeps signs and zeros, as `keeps_signs` says"
+        judge.at_most(law, moved if R.keeps_signs else 0.0, judge.tol * (1.0 + float(np.abs(v).max())))
 
 
 def _check_folded(penalty: FoldedConcave, points: list[Vec], tol: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import Size
-from ucm.language.node import Node
+from ucm.language.node import LATEX, TEXT, Node
 from ucm.language.parameter import Parameters
 from ucm.language.statistics.samples import Samples
 
@@ -112,6 +112,17 @@ def check_jacobian(
         if np.abs(plus - 2.0 * center + minus).max() <= 1e-3 * h:  # no kink between them
             error = np.abs((plus - minus) / (2.0 * h) - J @ d)
             judge.at_most("the slope of the proximal map is its derivative", error, tol)
+
+
+def check_formula(judge: Checker, node: Any) -> None:
+    """Check that a declaration has a formula as text and as LaTeX."""
+    for notation in (TEXT, LATEX):
+        try:
+            formula = node.formula(notation)
+        except Exception as error:
+            formula = error
+        if not isinstance(formula, str) or not formula:
+            judge.fail("`formula` gives text and LaTeX", repr(formula))
 
 
 def check_size(judge: Checker, size: Size | None) -> None:

@@ -125,8 +125,8 @@ class CvxpyDomain(Domain, ConicDomain):
     Notes
     -----
     It must be bounded and not empty for the number of entries at hand; `compile` checks this first. JSON and
-    pickle keep the name of `build`, which must be that of a module; `from_json` takes it from a module that
-    is imported already.
+    pickle keep the name of `build`, which must be that of a module; `from_json` takes it from its argument
+    `functions`.
 
     Examples
     --------

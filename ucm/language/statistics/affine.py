@@ -298,11 +298,12 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
 
 def check_semidefinite(entries: Matrix, name: str) -> None:
     """Refuse a matrix, dense or sparse, that is not symmetric positive semidefinite."""
-    S = entries.toarray() if sparse.issparse(entries) else entries
-    if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1] or not S.size:
+    shape = getattr(entries, "shape", ())
+    if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:  # before a sparse one becomes dense
         raise CompositionError(
-            f"{name} is a square matrix, one row for each feature, got {brief(S)}; give A.T @ A"
+            f"{name} is a square matrix, one row for each feature, got {brief(entries)}; give A.T @ A"
         )
+    S = entries.toarray() if sparse.issparse(entries) else entries
     top = float(np.abs(S).max())
     if np.abs(S - S.T).max() > _ASYMMETRY * top:
         raise CompositionError(
