@@ -1,4 +1,4 @@
-"""Compile `ucm/native/*.c` into a shared library, and on x86-64 a second one for AVX2: hatchling's build hook,
+"""Compile `ucm/native/*.c` into a shared library, on x86-64 also into one for AVX2: hatchling's build hook,
 and in a checkout `python build_native.py`.
 
 The compiler is `$CC`, else `cc`, else zig's (`pip install ziglang`), which the hook requests only where no
