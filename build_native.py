@@ -1,9 +1,10 @@
-"""Compile `ucm/native/*.c` into one shared library: hatchling's build hook, and in a checkout
-`python build_native.py`.
+"""Compile `ucm/native/*.c` into a shared library, on x86-64 also into one for AVX2: hatchling's build hook,
+and in a checkout `python build_native.py`.
 
 The compiler is `$CC`, else `cc`, else zig's (`pip install ziglang`), which the hook requests only where no
 `cc` compiles and links a two-line program. `CFLAGS` and `LDFLAGS` are appended. `UCM_TARGET` names another
-machine as zig does (aarch64-linux-gnu.2.17), and then zig compiles.
+machine as zig does (aarch64-linux-gnu.2.17), and then zig compiles. Warnings are printed, and errors with
+CFLAGS=-Werror.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ except ImportError:  # called in a checkout, without hatchling
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE / "ucm" / "native"
 LIBRARY = "_kernels.bin"  # on every system; by .so Python would take it for a module of its own
+AVX2 = "_kernels_avx2.bin"  # the same, for processors that have it; only on x86-64
 GENERATED = "_declarations.py"
 
 ZIG = "ziglang==0.15.2"
@@ -86,17 +88,20 @@ def source_hash(folder: Path = NATIVE) -> str:
 
 
 def run(command: list[str]) -> str | None:
-    """None where the command succeeds, else its message."""
+    """None where the command succeeds, with its warnings printed, else its message."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
         return str(error)
-    return None if done.returncode == 0 else done.stderr + done.stdout
+    if done.returncode:
+        return done.stderr + done.stdout
+    sys.stderr.write(done.stderr)
+    return None
 
 
 def zig() -> list[str] | None:
     found = importlib.util.find_spec("ziglang") is not None
-    return [sys.executable, "-m", "ziglang", "cc", "-DUCM_ZIG"] if found else None
+    return [sys.executable, "-m", "ziglang", "cc"] if found else None
 
 
 def refusal(compiler: list[str]) -> str | None:
@@ -186,27 +191,23 @@ def build(folder: Path = NATIVE) -> str:
         *([] if target.startswith("win") else ["-lm"]),
         *shlex.split(os.environ.get("LDFLAGS", "")),
     ]
-    c = [f for f in sources() if f.suffix == ".c"]
+    flags = [*FLAGS, f'-DUCM_SOURCES="{source_hash()}"', *extra]
+    wide = re.search("x86_64|amd64|universal2", target) is not None
     with tempfile.TemporaryDirectory(dir=folder, prefix=".build") as scratch:
-        objects = []
-        for source in c:
-            out = str(Path(scratch, source.stem + ".o"))
-            order = CONTRACTED if source.name in FUSED else ORDERED
-            order = REASSOCIATED if source.name in REDUCTIONS else order
-            hashed = [f'-DUCM_SOURCES="{source_hash()}"']
-            fail(
-                run([*compiler, *FLAGS, *order, *hashed, *extra, "-c", str(source), "-o", out]),
-                source.name,
-            )
-            objects.append(out)
-        library, module = Path(scratch, LIBRARY), Path(scratch, GENERATED)
-        fail(
-            run([*compiler, "-shared", *extra, "-o", str(library), *objects, *linked]),
-            "the library",
-        )
-        module.write_text(generate(declarations(), target), encoding="utf-8")
-        library.replace(folder / LIBRARY)
-        module.replace(folder / GENERATED)
+        for library, defined in ((LIBRARY, []), *([(AVX2, ["-DUCM_AVX2"])] if wide else [])):
+            objects = []
+            for source in (f for f in sources() if f.suffix == ".c"):
+                order = CONTRACTED if source.name in FUSED else ORDERED
+                order = REASSOCIATED if source.name in REDUCTIONS else order
+                out = str(Path(scratch, source.stem + ".o"))
+                fail(run([*compiler, *flags, *order, *defined, "-c", str(source), "-o", out]), source.name)
+                objects.append(out)
+            out = str(Path(scratch, library))
+            fail(run([*compiler, "-shared", *extra, "-o", out, *objects, *linked]), "the library")
+        Path(scratch, GENERATED).write_text(generate(declarations(), target), encoding="utf-8")
+        (folder / AVX2).unlink(missing_ok=True)  # that of an earlier build for another machine
+        for name in (LIBRARY, *([AVX2] if wide else []), GENERATED):
+            Path(scratch, name).replace(folder / name)
     return target
 
 
@@ -229,7 +230,7 @@ class Kernels(BuildHookInterface):  # pyright: ignore
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         target = build()
-        build_data["artifacts"] += [f"ucm/native/{name}" for name in (LIBRARY, GENERATED)]
+        build_data["artifacts"] += [f"ucm/native/{name}" for name in (LIBRARY, AVX2, GENERATED)]
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{re.sub('[-.]', '_', target)}"
 

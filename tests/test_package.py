@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import stat
 import tomllib
@@ -86,8 +87,8 @@ def test_the_readme_has_two_set_up_commands() -> None:
 
 
 def test_ci_is_executable_and_takes_its_commands_from_the_readme() -> None:
-    for name in ("run", "readme", "offline", "pythons"):
-        assert (ROOT / ".ci" / name).stat().st_mode & stat.S_IXUSR
+    for file in (ROOT / ".ci").iterdir() if os.name != "nt" else ():  # Windows keeps no such bit
+        assert file.stat().st_mode & stat.S_IXUSR
     ends = re.findall(r"^run '(.*)'$", (ROOT / ".ci" / "readme").read_text(), re.MULTILINE)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(ends) == 2

@@ -23,7 +23,8 @@ from ucm.errors import ConvergenceWarning, SolverError, UCMError
 SECONDS = 10.0
 """No call takes longer, of the processor's time, with at most 60 samples and 40 features."""
 HANGS = 180
-"""Seconds after which a call is cut off, to be reported as one that does not end."""
+"""Seconds after which a call is cut off, to be reported as one that does not end; not on Windows, which has no
+such signal."""
 SHARE = float(os.environ.get("UCM_FUZZ_SHARE", "1"))
 """Of the cases of the long profile."""
 UNPROVEN = 0.02
@@ -119,8 +120,10 @@ def _timed(call: Callable[[], T], extreme: bool) -> tuple[T, float]:
     def stop(*_: Any) -> None:
         raise Hangs
 
-    before, began = signal.signal(signal.SIGALRM, stop), time.process_time()
-    signal.alarm(HANGS)
+    alarm, began = hasattr(signal, "SIGALRM"), time.process_time()
+    if alarm:
+        before = signal.signal(signal.SIGALRM, stop)
+        signal.alarm(HANGS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -138,5 +141,6 @@ def _timed(call: Callable[[], T], extreme: bool) -> tuple[T, float]:
         lines = "".join(traceback.format_tb(error.__traceback__)[-3:])
         raise AssertionError(f"raw {type(error).__name__}: {error}\n{lines}") from error
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        if alarm:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)

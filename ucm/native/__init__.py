@@ -32,7 +32,7 @@ from threadpoolctl import ThreadpoolController
 Vector = NDArray[np.float64]
 
 _HERE = Path(__file__).resolve().parent
-_FILE = _HERE / "_kernels.bin"
+_FILE, _AVX2 = _HERE / "_kernels.bin", _HERE / "_kernels_avx2.bin"
 _BUILD = "run `pip install -e .` in the checkout (or, to build in place, `python build_native.py`)"
 _TYPES = {
     "double": "f8",
@@ -55,6 +55,8 @@ def _load() -> tuple[Any, Any, dict[str, tuple[tuple[str, str], ...]]]:
         raise ImportError(f"the C library of ucm is not built: {_BUILD}") from None
     try:
         loaded = declarations.ffi.dlopen(str(_FILE))
+        if _AVX2.exists() and loaded.has_avx2():
+            loaded = declarations.ffi.dlopen(str(_AVX2))
         built_from = declarations.ffi.string(loaded.built_from()).decode()
     except (OSError, AttributeError) as error:
         raise ImportError(

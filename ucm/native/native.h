@@ -13,15 +13,12 @@
    the definition: sizes come before the arrays that have them, and "const" is for arrays that are only read. */
 #define EXPORT __attribute__((visibility("default")))
 
-/* VECTORISED compiles a function twice, for AVX2 and for the baseline of its target, and the loader chooses (ifunc, which
-   glibc has and musl, macOS and Windows have not). Put it before functions with loops over samples or features; what
-   they call must be static inline, else it stays at the baseline. Sanitizers are not ready when the loader chooses. */
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(UCM_NO_CLONES)
-#if (defined(__clang__) && __clang_major__ >= 18) || (!defined(__clang__) && __GNUC__ >= 12)
-#define VECTORISED __attribute__((target_clones("default", "arch=x86-64-v3")))
-#else
-#define VECTORISED __attribute__((target_clones("default", "avx2")))
-#endif
+/* VECTORISED compiles a function for AVX2 and FMA in the library that is built with UCM_AVX2, beside one for the baseline of
+   its target; the binding loads the first where the processor has both (cpu.c). Two libraries take no loader that chooses
+   (ifunc, which musl, macOS and Windows have not). Put it before functions with loops over samples or features; what they
+   call must be static inline, else it stays at the baseline. */
+#if defined(UCM_AVX2) && defined(__x86_64__)
+#define VECTORISED __attribute__((target("avx2,fma,bmi,bmi2")))
 #else
 #define VECTORISED
 #endif
@@ -35,6 +32,9 @@ static inline bool reached(double gap, double tol) { return -1e-9 <= gap && gap 
 /* blas.c: matrices are row-major here and column-major there, so the upper triangle here is the lower one there. */
 void add_rows(int64_t n, int64_t count, const double *rows, double factor, double *H);
 bool cholesky_solve(int64_t n, int64_t sides, double *H, double *d);
+
+/* coordinate.c */
+uint8_t minimise_quadratic(quadratic_t *q, double budget);
 
 /* kernels.c; GIVEN: Python computes the rows */
 enum { GIVEN, LINEAR, POLYNOMIAL, RBF_PRODUCTS, RBF_DISTANCES };
