@@ -430,18 +430,18 @@ def _batched_path(
     data, monitor = lowering.data, Monitor(tol)
     with data.overflow_guard(), blas_threads(min(data.m, data.n)):
         Z, slopes, log = steps.path(*bounds, tol, monitor)
-    seconds, solutions = monitor.seconds / max(1, len(Z)), []
-    for value, z, point, row in zip(values, Z, slopes, log.tolist(), strict=False):
-        answer = Answer(w=z[:-1], b=float(z[-1]), slopes=point)
-        declared, normal = model.with_params(**{name: value}), FeatureNormal(data.X, z[:-1])
-        certificate = certify_objective(declared, data, normal, answer.plane[1], point, tol)
-        if not is_proven(certificate, tol):
-            break
-        objective, gap, passes, systems, iterations = row
-        own = Monitor(tol, passes=passes, systems=int(systems), started=time.perf_counter() - seconds)
-        own.report(int(iterations), objective, gap)
-        solution = plan.proven(Proof(answer, certificate, certificate.primal, *answer.plane), own)
-        solutions.append(replace(solution, params={**solution.params, name: value}))
+        seconds, solutions = monitor.seconds / max(1, len(Z)), []
+        for value, z, point, row in zip(values, Z, slopes, log.tolist(), strict=False):
+            answer = Answer(w=z[:-1], b=float(z[-1]), slopes=point)
+            declared, normal = model.with_params(**{name: value}), FeatureNormal(data.X, z[:-1])
+            certificate = certify_objective(declared, data, normal, answer.plane[1], point, tol)
+            if not is_proven(certificate, tol):
+                break
+            objective, gap, passes, systems, iterations = row
+            own = Monitor(tol, passes=passes, systems=int(systems), started=time.perf_counter() - seconds)
+            own.report(int(iterations), objective, gap)
+            solution = plan.proven(Proof(answer, certificate, certificate.primal, *answer.plane), own)
+            solutions.append(replace(solution, params={**solution.params, name: value}))
     return solutions
 
 

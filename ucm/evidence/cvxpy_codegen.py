@@ -39,40 +39,11 @@ _SIZES = (
 )  # samples of class +1 and -1, and features, of the two data sets
 _SPECIAL = ["from scipy.special import ndtri"]
 _NAME = re.compile(r"\b[^\W\d]\w*")
-_RESERVED = {
-    *[
-        "X",
-        "y",
-        "w",
-        "b",
-        "t",
-        "x",
-        "z",
-        "cp",
-        "np",
-        "ucm",
-        "groups",
-        "root",
-        "constraints",
-        "problem",
-        "start",
-        "objective",
-        "tangent",
-        "subtracted",
-        "added",
-        "last",
-        "meets",
-        "slope_t",
-        "slope_w",
-        "pos",
-        "neg",
-        "signed",
-        "ndtri",
-        "_",
-    ],
-    *keyword.kwlist,
-    *dir(builtins),
-}
+_WORDS = (
+    "X y w b t x z cp np ucm groups root constraints problem start objective tangent subtracted added last "
+    "meets slope_t slope_w pos neg signed ndtri _"
+)
+_RESERVED = {*re.findall(r"\w+", _WORDS), *keyword.kwlist, *dir(builtins)}
 _ROOT = [
     "def root(rows):",
     '    """F with F @ F.T the covariance of the rows, divided by their number."""',

@@ -130,6 +130,9 @@ class LinearCombination(Combination):
     """
 
     parts: tuple[tuple[Scalar | Any, UncertaintySet], ...] = some("set")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for L, _ in self.parts:
             if is_number(L) and not math.isfinite(as_declared(L)):
                 raise CompositionError(
