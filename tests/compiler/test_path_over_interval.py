@@ -125,23 +125,31 @@ def test_class_weights_move_the_caps(samples: Any) -> None:
     assert at.objective <= exact.objective * (1 - 1e-9) and exact.objective <= at.bound
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_largest_gap_of_a_piece_against_a_grid(seed: int) -> None:
+@pytest.mark.parametrize("spread", [1.0, 3000.0], ids=["at an end", "inside"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_largest_gap_of_a_piece_against_a_grid(seed: int, spread: float) -> None:
     """Between two kinks: the largest `(|x|^2 / r + r |w|^2) / 2 - N` over the least |x| and the least |w|."""
     rng = np.random.default_rng(seed)
-    hulls, scores = [CappedHull(9, 1.0, 1.0)], [rng.standard_normal((2, 9))[k] for k in (0, 1)]
+    hulls, scores = [CappedHull(9, 1.0, 1.0)], rng.standard_normal((2, 9))
     near, far = rng.standard_normal((2, 3)) + 2.0, rng.standard_normal((2, 3)) + 2.0
     low, high = 0.26, 0.32  # three samples at the cap
-    first, last = (
-        CapSolution.of(c, [], x, w, [a]) for c, x, w, a in zip((low, high), near, far, scores, strict=True)
-    )
+    scores[0] *= spread
+
+    def end(k: int) -> CapSolution:
+        return CapSolution.of((low, high)[k], [], near[k], far[k], [scores[k]])
+
+    # the same height in the middle, and another slope in the cap
+    scores[0] += end(1).least(hulls, np.array([0.29])) - end(0).least(hulls, np.array([0.29]))
+    first, last = end(0), end(1)
     t = np.linspace(0.0, 1.0, 20_001)
     x, w = (np.outer(1.0 - t, a) + np.outer(t, b) for a, b in (near, far))
     xx, ww = (np.einsum("ij,ij->i", v, v) for v in (x, w))
     r = np.sqrt(xx[10_000] / ww[10_000])
     c = low + t * (high - low)
     N = (1.0 - t) * first.least(hulls, c) + t * last.least(hulls, c)
-    expected = np.max(0.5 * (xx / r + r * ww) - N) / np.sqrt(xx.min() * ww.min())
+    height = 0.5 * (xx / r + r * ww) - N
+    assert (0 < np.argmax(height) < 20_000) == (spread > 1.0)
+    expected = height.max() / np.sqrt(xx.min() * ww.min())
     assert largest_gap(hulls, first, last) == pytest.approx(max(expected, 0.0), rel=1e-6)
 
 

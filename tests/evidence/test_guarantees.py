@@ -230,10 +230,11 @@ def test_the_area_under_the_curve() -> None:
 )
 def test_guarantees_with_a_linear_kernel_equal_those_without(model: Any) -> None:
     _, plain = rows(model)
-    _, hidden = rows(model, kernel="linear")
-    assert [g.what for g in plain] == [g.what for g in hidden] != []
-    for one, other in zip(plain, hidden, strict=True):
-        assert one.value == pytest.approx(other.value, rel=1e-4)
+    for given, kernel in ((X, "linear"), (X @ X.T, "precomputed")):
+        hidden = list(ucm.compile(model, given, Y, kernel=kernel).guarantees())
+        assert [g.what for g in plain] == [g.what for g in hidden] != []
+        for one, other in zip(plain, hidden, strict=True):
+            assert one.value == pytest.approx(other.value, rel=1e-4)
 
 
 def test_weights_of_samples_count_as_copies() -> None:

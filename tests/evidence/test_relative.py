@@ -263,6 +263,10 @@ def test_lam_max_where_there_is_none() -> None:
     assert ucm.admissible(Hinge() + LAM * ucm.L2(), X, y)["lam"].upper == np.inf
     found = ucm.admissible(Hinge() + LAM * ucm.ExpL0(Param("a", 4.0)), X, y)
     assert "critical" in found["lam"].how and "declared range" in found["a"].how
+    joint = Param("c", 1.0)
+    for model, name in ((ucm.Ramp(0.5) + LAM * L1(), "lam"), (joint * Hinge() + joint * L1(), "c")):
+        interval = ucm.admissible(model, X, y)[name]
+        assert interval.upper == np.inf and "declared range" in interval.how
 
 
 def test_lam_max_of_samples_with_weights_at_a_kink() -> None:

@@ -182,6 +182,12 @@ def test_the_problem_where_the_ball_of_w_is_inactive(name: str) -> None:
     again = plan.certify(w=found.w, weights=found.weights)
     assert abs(again.relative_gap) <= 1e-8
     assert plan.certify(w=0.9 * found.w).relative_gap > 1e-4
+    long, short = (plan.certify(w=c * lam * found.w / np.linalg.norm(found.w)).primal for c in (1e3, 1.0))
+    assert long == pytest.approx(short, rel=1e-12)
+    reference = plan.reference(scaled=False)
+    reference.solve(solver="CLARABEL")
+    variable = next(v for v in reference.variables() if v.name() == "w")
+    np.testing.assert_allclose(variable.value, found.w, atol=1e-3 * np.linalg.norm(found.w))
 
 
 @pytest.mark.parametrize("name", ["breast_cancer", "digits", "wine", "iris"])

@@ -208,9 +208,7 @@ def _predict(options: argparse.Namespace) -> int:
         X, y, _, names = read(options.file, label=options.label, features=n, zero_based=saved.zero_based)
         scores = saved.decision(X, names)
     if not np.isfinite(scores).all():
-        raise DataError(
-            f"{options.file}: expected finite scores w'x + b, got an overflow; scale the features"
-        )
+        raise DataError(f"{options.file}: expected finite scores, got an overflow; scale the features")
     labels = np.where(scores > 0.0, saved.labels[1], saved.labels[0])
     accuracy = None if y is None else float(np.mean(labels == np.array([_as_text(x) for x in y.tolist()])))
     if options.json:
