@@ -189,10 +189,10 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     """Return the source code of a standalone CVXPY program for a set or an objective.
 
     The program expects an array X (m, n) of samples and y (m,) of labels -1 and +1, for `pos.group("A")` an
-    array `groups` (m,) of their groups too. It imports NumPy and CVXPY, and leaves `w` and `objective`, for
-    `loss + lam * penalty` also `b`. For a set it computes the point nearest to 0, which is the model where 0
-    is not in the set; for an objective that is not convex it is the loop of DCA. Hyperparameters stand at
-    the top by name.
+    array `groups` (m,) of their groups too. It imports NumPy and CVXPY, for a confidence `level` SciPy, and
+    leaves `w` and `objective`, for `loss + lam * penalty` also `b`. For a set it computes the point nearest
+    to 0, which is the model where 0 is not in the set; for an objective that is not convex it is the loop of
+    DCA. Hyperparameters stand at the top by name.
 
     Parameters
     ----------
