@@ -50,6 +50,4 @@ def test_equal_rows_are_merged_in_order_of_their_first(n: int) -> None:
     rows = rng.standard_normal((9, n))[rng.integers(0, 9, 40)]
     distinct, index = _merged(rows)
     assert np.array_equal(distinct[index], rows) and len(distinct) == len({tuple(row) for row in rows})
-    assert np.array_equal(
-        np.unique(index, return_index=True)[1], np.sort(np.unique(index, return_index=True)[1])
-    )
+    assert (np.diff(np.unique(index, return_index=True)[1]) > 0).all()
