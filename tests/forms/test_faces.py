@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from ucm.forms.faces import SumOfHulls
+from ucm.forms.faces import SumOfHulls, _merged
 
 
 def largest(s: np.ndarray, c: np.ndarray, mass: float) -> float:
@@ -42,3 +42,12 @@ def test_the_least_support_along_a_line(n: int) -> None:
         best: Any = minimize_scalar(value, bounds=(0.0, 100.0), method="bounded", options={"xatol": 1e-10})
         assert t > 0.0
         assert value(t) <= best.fun + 1e-9 * (1.0 + abs(best.fun))
+
+
+@pytest.mark.parametrize("n", [3, 64, 65, 200])
+def test_equal_rows_are_merged_in_order_of_their_first(n: int) -> None:
+    rng = np.random.default_rng(n)
+    rows = rng.standard_normal((9, n))[rng.integers(0, 9, 40)]
+    distinct, index = _merged(rows)
+    assert np.array_equal(distinct[index], rows) and len(distinct) == len({tuple(row) for row in rows})
+    assert (np.diff(np.unique(index, return_index=True)[1]) > 0).all()

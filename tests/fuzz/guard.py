@@ -23,8 +23,7 @@ from ucm.errors import ConvergenceWarning, SolverError, UCMError
 SECONDS = 10.0
 """No call takes longer, of the processor's time, with at most 60 samples and 40 features."""
 HANGS = 180
-"""Seconds after which a call is cut off, to be reported as one that does not end; not on Windows, which has no
-such signal."""
+"""Seconds after which a call is cut off and reported as one that does not end; Windows has no such signal."""
 SHARE = float(os.environ.get("UCM_FUZZ_SHARE", "1"))
 """Of the cases of the long profile."""
 UNPROVEN = 0.02

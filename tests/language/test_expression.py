@@ -419,7 +419,7 @@ def test_json_asks_for_no_memory_that_its_text_does_not_fill() -> None:
     for name, field in (("Quadratic", "Q"), ("ConstantMatrix", "entries"), ("L1", "weights")):
         tracemalloc.start()
         try:
-            with pytest.raises(CompositionError, match="square matrix|is a vector"):
+            with pytest.raises(CompositionError, match=r"square matrix|is a vector"):
                 ucm.from_json(_model({field: wide}, name))
             assert tracemalloc.get_traced_memory()[1] < 1e7
         finally:

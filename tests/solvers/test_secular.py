@@ -165,3 +165,20 @@ def test_the_rank_of_a_matrix_is_not_that_of_its_rounding() -> None:
     found = [ucm.solve(ucm.models.mm_mpm(0.5), Z, y) for Z in (X, X[:, ::-1], np.c_[X, np.zeros(9)])]
     assert {s.status for s in found} == {"optimal"}
     assert np.ptp([s.objective for s in found]) <= 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e-31, 1e29, 1e60, 1e150])
+@pytest.mark.parametrize("make", [FDA, MPM])
+def test_the_roots_do_not_see_the_scale_of_the_samples(make: Callable[[float], Any], scale: float) -> None:
+    """Without a warning of an overflow, which the tests make an error."""
+    X, y = samples(60, 5)
+    found, other = ucm.solve(make(0.1), scale * X, y), ucm.solve(make(0.1), X, y)
+    assert found.status == "optimal" and found.stats.solver == "secular"
+    assert found.objective / scale == pytest.approx(other.objective, rel=1e-6)
+
+
+def test_roots_that_are_not_found_have_a_status_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = samples(60, 5)
+    monkeypatch.setattr("ucm.solvers.secular._nearest", lambda S, c, radii, monitor: (c, 0.0 * radii))
+    with pytest.warns(ucm.ConvergenceWarning, match="take another solver"):
+        assert ucm.solve(MPM(0.1), X, y, solver="secular").status == "stalled"

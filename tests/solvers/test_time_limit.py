@@ -392,7 +392,7 @@ def _statuses() -> set[str]:
                     given += _words(node)
                 case ast.Assign(targets=[ast.Attribute(attr="status")], value=value):
                     given.append(value)
-                case ast.FunctionDef(name="run" | "ended" | "_compile_within"):
+                case ast.FunctionDef(name="run" | "ended"):
                     given += [r.value for r in ast.walk(node) if isinstance(r, ast.Return)]
     return {word for value in given for word in _leaves(value) if re.fullmatch("[a-z_]+", word)}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -137,29 +136,13 @@ def compile(
         "class_weight": class_weight, "sample_weight": sample_weight, "subgroup": subgroup,
         "pos_label": pos_label,
     }  # fmt: skip
-    return _compile_within(math.inf, model, X, y, kernel, solver, of_samples, kernel_params)
-
-
-def _compile_within(
-    time_limit: float,
-    model: UncertaintySet | RobustMargin | Objective,
-    X: object,
-    y: object,
-    kernel: object,
-    solver: str | Solver,
-    of_samples: dict,
-    of_kernel: dict,
-) -> Plan:
-    """Compile a model as `compile` does, with a time limit: then `OutOfTime` is raised."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     check_asked(solver)
     began = time.perf_counter()
-    data, gram = bound(declared, X, y, kernel, of_samples, of_kernel)
+    data, gram = bound(declared, X, y, kernel, of_samples, kernel_params)
     if kernel is None and solver == "auto" and data.m >= _MANY and in_blocks(declared, data):
         return Plan.of((InMemoryHullsLowering(declared, data),), began)  # type: ignore[arg-type]
-    monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit, started=began)
-    with time_of(monitor):
-        return plan_of(declared, data, gram, solver, monitor.seconds_left, began)
+    return plan_of(declared, data, gram, solver, began)
 
 
 def bound(
@@ -285,7 +268,6 @@ def plan_of(
     data: Data,
     gram: Gram | None,
     solver: str | Solver,
-    time_limit: float = math.inf,
     began: float | None = None,
 ) -> Plan:
     """Return the plan of a model for bound data: choose its lowering and its solver.
@@ -302,7 +284,7 @@ def plan_of(
         samples.rows(data)  # refuses a group without samples before any computation
     with data.overflow_guard():
         if model.relative_names():
-            model = with_numbers(model, in_its_space(data, gram), time_limit)
+            model = with_numbers(model, in_its_space(data, gram))
         if isinstance(model, Objective):
             return Plan.of(_lower_objective(model, data, gram, solver), began, model.params())
         if by_lam(model):
@@ -444,15 +426,16 @@ def solve(
     -2.9293
     """
     of_compile = (*SAMPLE_OPTIONS, *KERNEL_OPTIONS)
-    of_samples = {name: options.pop(name) for name in SAMPLE_OPTIONS if name in options}
-    of_kernel = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
+    names = [name for name in of_compile if name in options]
+    to_compile = {name: options.pop(name) for name in names}
     solve_options = options_of(Plan.solve)
     if any(name not in solve_options for name in options):
         unknown = [name for name in options if name not in solve_options]
         raise unknown_option("solve", unknown, [*options_of(solve), *of_compile, *solve_options])
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()
-    limit = math.inf if time_limit is None else time_limit
-    plan = _compile_within(limit, model, X, y, kernel, solver, of_samples, of_kernel)
+    limit = limit_from(time_limit, began)
+    with time_of(Monitor(time_limit=limit)):
+        plan = compile(model, X, y, kernel=kernel, solver=solver, **to_compile)
     with plan.data.unchecked():  # the checksum was computed above
-        return plan.solve(time_limit=limit_from(time_limit, began), **options)
+        return plan.solve(time_limit=limit, **options)

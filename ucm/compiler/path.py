@@ -17,6 +17,7 @@ from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, p
 from ucm.compiler.lowering import Proof
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, is_stored
+from ucm.data.deadline import time_of
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.linear_map import Vec
@@ -305,7 +306,8 @@ def path(
         """Return the plan for a value; None if U is empty and the value is skipped."""
         try:
             model = declared.with_params(**dict.fromkeys(names, value))
-            return plan_of(model, data, gram, solver)
+            with time_of(Monitor(time_limit=limit_from(time_limit, began))):
+                return plan_of(model, data, gram, solver)
         except EmptySetError as error:
             if on_empty == "raise":
                 raise

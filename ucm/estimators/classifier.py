@@ -18,6 +18,7 @@ from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import is_stored
 from ucm.data.dask_rows import is_dask
+from ucm.data.deadline import time_of
 from ucm.data.gram import Expansion
 from ucm.data.kernel_features import Nystroem, RandomFeatures
 from ucm.data.linear_map import Matrix
@@ -56,6 +57,7 @@ from ucm.estimators.validation import (
     with_bias,
 )
 from ucm.evidence.sparsity import sparsity
+from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language import models
@@ -343,9 +345,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
             prefix, arguments = pair.prefix(classes), problems.arguments(pair)
+            to_solve = solve_options(self, began)
             with about_pair(prefix):
-                plan = compile(model, **arguments, solver=self.solver, **options)
-                solution = plan.solve(**solve_options(self, began))
+                with time_of(Monitor(time_limit=to_solve["time_limit"])):
+                    plan = compile(model, **arguments, solver=self.solver, **options)
+                solution = plan.solve(**to_solve)
             if not has_direction(model, solution):
                 raise SolverError(f"Classifier: {prefix}{solution.message}")
             solution = with_bias(model, plan, solution, self.bias_rule, self.read_as)

@@ -247,7 +247,7 @@ def intervals_of_sizes(
             return {name: _unknown(direction)}
         grows[name] = direction
     data, alone, listed = _in_their_span(model, data), len(names) == 1, ", ".join(names)
-    monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
+    monitor = Monitor.within_limit() if math.isinf(time_limit) else Monitor(time_limit=time_limit)
 
     def at(sizes: dict[str, float]) -> RobustMargin:
         return model.with_params(**{n: as_size(grows[n], t) for n, t in sizes.items()})
@@ -271,7 +271,7 @@ def intervals_of_sizes(
     bounds = zero_entry(forms_of(lambda t: at(sizes(t)), data), start, data.scale, monitor)
     zero = bounds.lower
     if not bounds.proven:
-        within = f" within {time_limit:g} s; raise time_limit, or" if monitor.timed_out else ";"
+        within = f" within {monitor.time_limit:g} s; raise time_limit, or" if monitor.timed_out else ";"
         remedy = "" if alone else ", or give one of them as a number"
         raise SolverError(
             f"admissible: the end at which 0 enters, for {listed}, was not found{within} scale the features"
