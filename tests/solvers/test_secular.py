@@ -165,3 +165,25 @@ def test_the_rank_of_a_matrix_is_not_that_of_its_rounding() -> None:
     found = [ucm.solve(ucm.models.mm_mpm(0.5), Z, y) for Z in (X, X[:, ::-1], np.c_[X, np.zeros(9)])]
     assert {s.status for s in found} == {"optimal"}
     assert np.ptp([s.objective for s in found]) <= 1e-6
+
+
+@pytest.mark.parametrize("model", [MPM(0.3), FDA(0.3), ucm.models.coherent_mm_fda(0.3)], ids=str)
+@pytest.mark.parametrize("kind", ["equal", "constant", "repeated"])
+def test_sparse_samples_without_variance_are_solved_as_dense(model: Any, kind: str) -> None:
+    """All samples of a class equal, a constant feature, and few samples of many features, repeated."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        m, n = (3, 12) if kind == "repeated" else (14, 4)
+        X = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.7)
+        y = np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
+        if kind == "equal":
+            X[y > 0.0] = X[0]
+        elif kind == "constant":
+            X[:, seed % n] = (1.0, 0.1, 3.7, 1000.3)[seed % 4]
+        else:
+            counts = rng.integers(2, 5, m)
+            X, y = X.repeat(counts, axis=0), y.repeat(counts)
+        dense, thin = (ucm.solve(model, A, y) for A in (X, sparse.csr_array(X)))
+        assert dense.status == thin.status in ("optimal", "zero_in_set", "stationary", "local")
+        if dense.status == "optimal":
+            assert thin.objective == pytest.approx(dense.objective, rel=2e-6)
