@@ -179,7 +179,7 @@ def test_sparse_samples_without_variance_are_solved_as_dense(model: Any, kind: s
         if kind == "equal":
             X[y > 0.0] = X[0]
         elif kind == "constant":
-            X[:, seed % n] = (1.0, 0.1, 3.7, 1000.3)[seed % 4]
+            X[:, seed % n] = 1000.3 * (seed + 1)
         else:
             counts = rng.integers(2, 5, m)
             X, y = X.repeat(counts, axis=0), y.repeat(counts)
