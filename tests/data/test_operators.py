@@ -23,6 +23,7 @@ from ucm.data.linear_map import (
     centered_map,
     row_norms,
 )
+from ucm.data.moments import weighted_sums
 
 RNG = np.random.default_rng(2)
 X = np.where(RNG.random((9, 4)) < 0.4, 0.0, RNG.standard_normal((9, 4)))
@@ -133,6 +134,35 @@ def test_row_norms_cancel_nothing_that_matters() -> None:
     np.testing.assert_allclose(row_norms(big, big.mean(0)), exact, rtol=1e-8)
     np.testing.assert_allclose(row_norms(CSR(X), X.mean(0)), exact, rtol=1e-12)
     assert not np.isnan(row_norms(CSR(np.ones((3, 2))), np.ones(2))).any()
+
+
+def test_covariances_of_equal_sparse_samples_are_zero() -> None:
+    """Without cancellation: full columns are centred before squares are taken, as those of dense samples."""
+    rng = np.random.default_rng(0)
+    for repeats in (2, 3, 7):
+        row = np.where(rng.random(12) < 0.3, 0.0, rng.standard_normal(12))
+        gram, total = weighted_sums(CSR(np.tile(row, (repeats, 1))), np.ones(repeats), row)
+        assert not gram.any() and not total.any()
+    far = X + np.array([1e8, 0.0, -1e6, 0.0])
+    d = rng.random(9)
+    for given, wanted in zip(
+        weighted_sums(CSR(far), d, far.mean(0)), weighted_sums(far, d, far.mean(0)), strict=True
+    ):
+        np.testing.assert_allclose(given, wanted, rtol=1e-12, atol=1e-7)
+
+
+def test_far_samples_are_centred_exactly_and_others_not_at_all() -> None:
+    y = np.where(np.arange(9) % 2, 1.0, -1.0)
+    shift = np.array([2.0**20, 0.0, -(2.0**30), 0.0])
+    for convert in (np.asarray, CSR):
+        near, far = bind(convert(X), y), bind(convert(np.round(X * 64) / 64 + shift), y)
+        assert near.centred is near
+        centred = far.centred
+        assert centred.as_given is far and not centred.origin[[1, 3]].any()
+        table = centred.X.toarray() if sparse.issparse(centred.X) else centred.X
+        np.testing.assert_array_equal(table + centred.origin, np.round(X * 64) / 64 + shift)
+        assert np.abs(table).max() < 4.0
+    assert not bind(CSR(np.full((9, 1), 3.7)), y).centred.X.nnz
 
 
 def refuse(*args: Any, **kwargs: Any) -> None:

@@ -16,6 +16,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
+from ucm.compiler.recover import ignores_origin
 from ucm.data.bound_data import Data, bind
 from ucm.data.linear_map import IdentityMap, Vec
 from ucm.errors import CompositionError, EmptySetError
@@ -35,6 +36,32 @@ X = RNG.standard_normal((8, 3)) + Y[:, None]
 @pytest.mark.parametrize("U", SETS, ids=repr)
 def test_a_set_satisfies_the_laws(U: UncertaintySet) -> None:
     check_set(U)
+
+
+@pytest.mark.parametrize("U", SETS, ids=repr)
+def test_a_set_that_ignores_the_origin_does_not_move_with_the_samples(U: UncertaintySet) -> None:
+    """Among the directions are those of a difference; a set that moves with the samples is told apart."""
+    groups, v = list("ABABABAB"), np.array([3.0, -5.0, 7.0])
+    here, there = (bind(A, Y, subgroup=groups) for A in (X, X + v))
+    directions = np.random.default_rng(0).standard_normal((3, U.dimension(3) or 3))
+    still = all(
+        U.support(here, d, {})[0] == pytest.approx(U.support(there, d, {})[0], abs=1e-9) for d in directions
+    )
+    assert still or not ignores_origin(U, 3)
+
+
+def test_which_sets_ignore_the_origin() -> None:
+    M = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
+    P, N, signed_mean = ucm.Hull(pos), ucm.Hull(neg), signed.mean
+    both = (P & ucm.Ellipsoid(pos.mean, pos.cov, 1.0)) - (N & ucm.Ellipsoid(neg.mean, neg.cov, 1.0))
+    for U in (P - N, 2 * P - 2 * neg.mean, M @ (P - N), M @ P - M @ N, ucm.Hull(signed), both,
+              (P | pos.mean) - N, P - N + ucm.Ball(0, 1.0), ucm.models.mm_fda(0.3),
+              ucm.Gelbrich(pos, 0.1, 1.0) - ucm.Wasserstein(neg, 0.1)):  # fmt: skip
+        assert ignores_origin(U, 3), U
+    for U in (P, P + N, P - 0.5 * N, M @ P - (2.0 * M) @ N, (P & ucm.Ball(0, 9.0)) - N, P - N + signed_mean,
+              (P | ucm.Point(np.ones(3))) - N, P - ucm.Points(np.eye(3)).mean,
+              P - N + ucm.Ellipsoid(np.zeros(3), signed.cov, 1.0)):  # fmt: skip
+        assert not ignores_origin(U, 3), U
 
 
 @pytest.mark.parametrize("U", SETS, ids=repr)

@@ -182,3 +182,36 @@ def test_roots_that_are_not_found_have_a_status_of_their_own(monkeypatch: pytest
     monkeypatch.setattr("ucm.solvers.secular._nearest", lambda S, c, radii, monitor: (c, 0.0 * radii))
     with pytest.warns(ucm.ConvergenceWarning, match="take another solver"):
         assert ucm.solve(MPM(0.1), X, y, solver="secular").status == "stalled"
+
+
+@pytest.mark.parametrize("model", [MPM(0.3), FDA(0.3), ucm.models.coherent_mm_fda(0.3)], ids=str)
+@pytest.mark.parametrize("kind", ["equal", "repeated"])
+def test_sparse_samples_without_variance_are_solved_as_dense(model: Any, kind: str) -> None:
+    """All samples of a class equal, and few samples of many features, repeated."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        m, n = (3, 12) if kind == "repeated" else (14, 4)
+        X = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.7)
+        y = np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
+        if kind == "equal":
+            X[y > 0.0] = X[0]
+        else:
+            counts = rng.integers(2, 5, m)
+            X, y = X.repeat(counts, axis=0), y.repeat(counts)
+        dense, thin = (ucm.solve(model, A, y) for A in (X, sparse.csr_array(X)))
+        assert dense.status == thin.status in ("optimal", "zero_in_set", "stationary", "local")
+        if dense.status == "optimal":
+            assert thin.objective == pytest.approx(dense.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("seed", [3, 8, 65, 85, 112])
+@pytest.mark.parametrize("model", [MPM(0.3), FDA(0.3), ucm.models.coherent_mm_fda(0.3)], ids=str)
+def test_a_constant_sparse_feature_is_as_a_dense_one(model: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m, n = rng.integers(5, 40), rng.integers(1, 8)
+    X = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.5)
+    X[:, rng.integers(n)] = rng.choice([1.0, 0.1, 3.7, 1000.3])
+    y = np.where(np.arange(m) % 2, 1.0, -1.0)
+    dense, thin = (ucm.solve(model, A, y) for A in (X, sparse.csr_array(X)))
+    assert dense.status == thin.status in ("optimal", "zero_in_set", "stationary")
+    assert thin.objective == pytest.approx(dense.objective, rel=1e-5, abs=1e-9)

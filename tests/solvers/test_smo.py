@@ -240,6 +240,27 @@ def test_wide_samples_far_from_zero_are_solved_as_at_zero(power: float, kernel: 
     assert far.objective == pytest.approx(at_zero.objective, rel=2e-6)
 
 
+@pytest.mark.parametrize("model", [nu_svm(0.3), psvm(1.0, 1.0), psvm(1.5, 1.0)], ids=str)
+@pytest.mark.parametrize("kernel", [None, "linear"])
+def test_dense_and_sparse_samples_far_from_zero(model: Any, kernel: str | None) -> None:
+    """They are solved about their middle, w and the scores are those of the samples at 0."""
+    X, y = samples(120, 4, shift=1.5)
+    here = ucm.solve(model, X, y, solver="smo", kernel=kernel)
+    for shift in (1e3, 1e6):
+        for convert in (np.asarray, sparse.csr_array):
+            there = ucm.solve(model, convert(X + shift), y, solver="smo", kernel=kernel)
+            assert there.status == here.status == "optimal"
+            assert there.objective == pytest.approx(here.objective, rel=2e-6)
+            np.testing.assert_allclose(there.w, here.w, atol=1e-2 * np.abs(here.w).max())
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-30, 1e-15, 1e15, 1e30, 1e150])
+def test_hulls_of_samples_whose_squares_do_not_fit_single_precision(size: float) -> None:
+    X, y = samples(100, 5, shift=1.5)
+    one, other = (ucm.solve(nu_svm(0.3), A, y, solver="smo") for A in (X, size * X))
+    assert other.status == "optimal" and other.objective / size == pytest.approx(one.objective, rel=2e-6)
+
+
 # --- kernel values in C ----------------------------------------------------------------------------
 @pytest.mark.parametrize("n", [1, 7, 1000, 4099])
 def test_exponentials_of_rbf_values(n: int) -> None:

@@ -712,3 +712,77 @@ def test_a_start_near_0_is_no_unit_of_length(name: str) -> None:
     answer = SSNAL().solve(forms[1], monitor, start)
     assert answer.status == "converged" and monitor.systems <= 20
     assert np.linalg.norm(forms[1].matvec(answer.q)) <= 1e-12 * forms[1].largest
+
+
+@pytest.mark.parametrize("make", [ucm.models.coherent_mm_mpm, ucm.models.coherent_mm_fda])
+@pytest.mark.parametrize("shift", [1e4, 1e6])
+def test_coupled_sets_far_from_zero_against_the_twin_at_zero(make: Any, shift: float) -> None:
+    X, y = load("breast_cancer")
+    X, y = X[::4], y[::4]
+    moved, model = X + shift, make(0.3)
+    problem = ucm.compile(model, X, y).reference()
+    problem.solve(solver="CLARABEL")
+    for A in (moved, sparse.csr_array(moved)):
+        plan = ucm.compile(model, A, y)
+        sol = plan.solve()
+        assert sol.status == "optimal" and sol.w is not None and sol.b is not None
+        assert sol.objective == pytest.approx(-abs(problem.value), rel=2e-6)
+        assert sol.objective == pytest.approx(float(-sol.x @ sol.w), rel=2e-6)
+        np.testing.assert_array_equal(plan.data.X.toarray() if sparse.issparse(A) else plan.data.X, moved)
+        near = ucm.solve(model, X, y)
+        np.testing.assert_allclose(moved @ sol.w + sol.b, X @ near.w + near.b, atol=1e-2)
+        points, moves = known(sol.summand_points), shift * (make is ucm.models.coherent_mm_mpm)
+        np.testing.assert_allclose(points[0] - moves, known(near.summand_points)[0], atol=1.0)
+
+
+@pytest.mark.parametrize("kernel", [None, "linear"])
+@pytest.mark.parametrize(
+    "model", [ucm.models.nu_svm(0.3), ucm.models.mm_mpm(0.3), ucm.models.nu_svm(0.05)], ids=str
+)
+def test_coefficients_give_w_from_samples_far_from_zero(model: Any, kernel: str | None) -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(40) % 2, 1, -1)
+    for n in (5, 60):
+        X = rng.standard_normal((40, n)) + 0.3 * y[:, None]
+        here, there = (ucm.solve(model, A, y, kernel=kernel) for A in (X, X + 1e5))
+        assert here.status == there.status
+        assert there.objective == pytest.approx(here.objective, rel=1e-5)
+        if kernel is not None:
+            np.testing.assert_allclose((X + 1e5).T @ there.coefficients, there.w, atol=1e-8)
+
+
+def test_a_coupled_set_of_thousands_of_features_has_a_lower_bound() -> None:
+    """Its member is found in the span of the equations; those that depend on others take no part."""
+    rng = np.random.default_rng(0)
+    for m in (30, 40):
+        y = np.where(np.arange(m) % 3, 1, -1)
+        X = np.clip(0.5 + 0.2 * rng.standard_normal((m, 4000)) + 0.03 * y[:, None], 0.0, 1.0)
+        sol = ucm.solve(ucm.models.coherent_mm_mpm(0.5), X, y)
+        assert sol.status == "optimal" and sol.certificate.violation <= 1e-9
+
+
+@pytest.mark.parametrize("fold", range(3))
+def test_folds_of_a_gene_expression_set_are_proven(fold: int, shared_data: Any) -> None:
+    X, y = shared_data("duke")
+    keep = np.arange(y.size) % 10 != fold
+    assert ucm.solve(ucm.models.coherent_mm_mpm(0.5), X[keep], y[keep]).status == "optimal"
+
+
+@pytest.mark.parametrize("name", ["svmguide3", "w7a", "madelon"])
+def test_coupled_sets_of_the_papers_data_far_from_zero(name: str, shared_data: Any) -> None:
+    X, y = shared_data(name)
+    some = np.arange(0, y.size, y.size // 500)
+    X, y, model = (
+        X[some].toarray() if sparse.issparse(X) else X[some],
+        y[some],
+        ucm.models.coherent_mm_fda(0.1),
+    )
+    at_zero, far = ucm.solve(model, X, y), ucm.solve(model, X + 1e4, y)
+    assert at_zero.status == far.status == "optimal"
+    assert far.objective == pytest.approx(at_zero.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.3])
+def test_rays_of_entropic_hulls_have_a_program_that_ends(alpha: float, shared_data: Any) -> None:
+    X, y = shared_data("diabetes")
+    assert ucm.solve(ucm.models.kl_svm(alpha), X, y).status == "stationary"
