@@ -39,8 +39,11 @@ _SIZES = (
 )  # samples of class +1 and -1, and features, of the two data sets
 _NAME = re.compile(r"\b[^\W\d]\w*")
 _RESERVED = {
-    *"X y w b t x z cp np ucm groups root constraints problem start objective tangent subtracted added "
-    "last meets slope_t slope_w pos neg signed _".split(),
+    *re.findall(
+        r"\w+",
+        "X y w b t x z cp np ucm groups root constraints problem start objective tangent subtracted added "
+        "last meets slope_t slope_w pos neg signed _",
+    ),
     *keyword.kwlist,
     *dir(builtins),
 }
