@@ -80,6 +80,9 @@ class Slab(ucm.extend.Domain):
     parts: tuple[ucm.extend.Domain, ...] = ()
     word: str = "plain"
 
+    def violation(self, q: Any) -> float:
+        return 0.0
+
     def support(self, g: Any) -> Any:
         raise NotImplementedError
 
