@@ -168,10 +168,12 @@ def test_class_weights_count_errors_by_their_weight() -> None:
         assert (1.5 + known(sol.b) > 0) is calls_positive  # the cheaper of the two mistakes
 
 
-def test_odds_move_b_as_priors_do_in_a_discriminant_analysis() -> None:
+@pytest.mark.parametrize(("positive", "spread"), [(1000, 1.0), (400, 3.0)])
+def test_odds_move_b_as_priors_do_in_a_discriminant_analysis(positive: int, spread: float) -> None:
+    """Classes of other sizes and variances, too: the variance of the analysis is the pooled one."""
     rng = np.random.default_rng(0)
-    y = np.where(np.arange(2000) < 1000, 1.0, -1.0)
-    X = rng.standard_normal((2000, 1)) + y[:, None]
+    y = np.where(np.arange(2000) < positive, 1.0, -1.0)
+    X = rng.standard_normal((2000, 1)) * np.where(y > 0.0, 1.0, spread)[:, None] + y[:, None]
     weights = (5.0, 0.2)
     plan = ucm.compile(ucm.Point([1.0]), X, y, class_weight=weights)
     assert plan.solve().bias_rule == "odds"

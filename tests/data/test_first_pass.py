@@ -52,6 +52,16 @@ def test_nan_in_the_last_block_is_named() -> None:
         ucm.solve(MODELS["nu"], blocks(table, y))
 
 
+def test_rows_without_weight_count_in_messages() -> None:
+    X, y = samples(500)
+    X[471, 2] = np.nan
+    weights = (np.arange(500) % 7 != 0).astype(float)
+    for table in (X, sparse.csr_matrix(X)):
+        rows = ucm.open_rows(table, y, block=100, sample_weight=weights)
+        with pytest.raises(ucm.DataError, match=r"entry \(471, 2\) is nan"):
+            ucm.solve(MODELS["nu"], rows)
+
+
 def test_labels_in_one_block_only() -> None:
     X, y = samples(500)
     order = np.argsort(-y, kind="stable")

@@ -334,6 +334,20 @@ def test_sets_without_a_meaning_in_feature_space_are_refused() -> None:
             ucm.compile(model, X, y, kernel="rbf")
 
 
+def test_sparse_samples_far_from_0_lose_no_digits() -> None:
+    """Their inner products are 1e5 and more times the exponents of the kernel."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(120) % 2, 1.0, -1.0)
+    X = np.zeros((120, 6))
+    X[np.arange(120), np.arange(120) // 2 % 6] = 1000.0 + rng.standard_normal(120) + y
+    model = ucm.models.nu_svm(0.4)
+    far = ucm.solve(model, sp.csr_matrix(X), y, kernel="rbf", gamma=1.0, solver="smo")
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    exact = ucm.solve(model, K, y, kernel="precomputed", solver="smo")
+    assert far.status == exact.status == "optimal"
+    assert far.objective == pytest.approx(exact.objective, rel=1e-8)
+
+
 def test_bad_gram_matrices_are_refused() -> None:
     X, y = sample()
     K = rbf(X, X)

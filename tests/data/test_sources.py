@@ -524,6 +524,8 @@ def test_folds_are_stratified_and_share_the_rows() -> None:
         assert abs((labels > 0).mean() - (y > 0).mean()) < 0.03
         other = train.gather()[0]
         assert not {*map(tuple, other)} & {*map(tuple, A)} and other.shape[0] == train.m
+    sizes = [test.m for _, test in blocks(X, y, 5).split(4)]  # of few rows of a label each
+    assert min(sizes) >= 200 and max(sizes) <= 300
     with pytest.raises(ucm.ParameterError, match="from 2 on"):
         blocks(X, y).split(1)
     with pytest.raises(ucm.DataError, match="take fewer folds"):

@@ -187,6 +187,18 @@ def test_class_weights_of_several_classes() -> None:
     assert (rest.fit(data, labels).predict(data) == 1).sum() > (plain.predict(data) == 1).sum()
 
 
+def test_the_rest_has_the_mean_weight_of_its_samples() -> None:
+    data, labels = make_classification(
+        150, 5, n_informative=4, n_redundant=0, n_classes=3, weights=[0.3, 0.6], random_state=0
+    )
+    weights, rest = np.array([1.0, 5.0, 2.0]), labels != 0
+    model = psvm(1.5, 1.0)
+    every = ucm.Classifier(model, class_weight=dict(enumerate(weights)), multi_class="ovr").fit(data, labels)
+    one = {True: 1.0, False: weights[labels[rest]].mean()}
+    alone = ucm.Classifier(model, class_weight=one).fit(data, labels == 0)
+    np.testing.assert_allclose(every.coef_[0], alone.coef_[0], rtol=1e-6)
+
+
 def test_one_sample_per_class_and_unseen_labels() -> None:
     tiny = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     clf = ucm.Classifier(psvm(2.0, 1e3)).fit(tiny, ["a", "b", "c"])

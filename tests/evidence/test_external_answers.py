@@ -26,6 +26,16 @@ BOTH = (ucm.Ellipsoid(pos.mean, pos.cov, 0.8) & ucm.Hull(pos)) - ucm.ReducedHull
 CUT = ucm.Hull(signed, weights=ucm.NormBall(0.2) & ucm.CappedSimplex(0.04))
 
 
+def test_weights_off_by_more_than_rounding_prove_no_more_than_the_optimum() -> None:
+    """Weights of a smaller sum give a point nearer to 0: its norm alone would be a false bound."""
+    plan = ucm.compile(ucm.models.nu_svm(0.3), X, Y)
+    solution = plan.solve(tol=1e-10)
+    for part in (1e-6, 1e-7, 2e-8, 1e-8):
+        proof = plan.certify(w=solution.w + 0.05, weights=(1.0 - part) * known(solution.weights))
+        assert proof.primal > 0.99 * solution.objective
+        assert proof.dual <= solution.objective * (1.0 - 3e-9)
+
+
 # --- support functions ------------------------------------------------------------------------------
 @pytest.mark.parametrize("U", SETS, ids=repr)
 def test_support_is_the_maximum_and_its_point(U: ucm.extend.UncertaintySet) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import bundled
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import beta, binom, norm
 from typed import known
 
 import ucm
@@ -42,6 +42,15 @@ def test_held_out_samples_come_first() -> None:
         assert guarantee.what == "error" and guarantee.probability == 0.95
         assert binom.cdf(k, N, guarantee.value) == pytest.approx(0.05, abs=1e-9)
     assert found[3].probability is None
+
+
+def test_a_score_of_0_is_an_error_of_either_class() -> None:
+    plan = ucm.compile(ucm.Hull(pos) - ucm.Hull(neg), [[1.0, 0.0], [-1.0, 0.0]], [1, -1])
+    test = np.array([[0.0, 3.0], [0.0, -1.0], [2.0, 0.0]])
+    assert plan.solve().decision(test).tolist() == [0.0, 0.0, 2.0]
+    found = plan.guarantees(None, test, [1, -1, 1])
+    for guarantee, k, N in zip(found, (2, 1, 1), (3, 2, 1), strict=False):
+        assert guarantee.value == pytest.approx(1.0 if k == N else beta.ppf(0.95, k + 1, N - k))
 
 
 def test_one_class_in_the_test_and_every_sample_wrong() -> None:

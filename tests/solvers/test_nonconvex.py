@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -143,6 +144,25 @@ def test_the_printed_algorithm_reaches_a_critical_point(p: float) -> None:
         residual, _, normal = form.residual(w)
         assert residual <= 1e-9
         assert_allclose(normal @ w, 1.0)
+
+
+class Central(Rapminos):
+    """The answer has a point of the set that is not its farthest one in the direction of -w."""
+
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        answer = super().solve(form, monitor, start)
+        return replace(answer, q=[b.domain.center(b.map.shape[1]) for b in form.image.blocks])
+
+
+def test_a_point_that_does_not_attain_the_support_is_far_from_stationary() -> None:
+    X, y = small(3)
+    plan = ucm.compile(ucm.RobustMargin(hulls(0.4), 2.0), X, y, solver=Central())
+    with pytest.warns(ucm.ConvergenceWarning):
+        sol = plan.solve()
+    w, f, x = sol.w, sol.objective, known(sol.x)
+    assert sol.status != "local" and f + w @ x > 0.1
+    residual = np.linalg.norm(x + f * w) + f + w @ x
+    assert known(sol.certificate.residual) == pytest.approx(residual, rel=1e-9)
 
 
 def test_a_descent_ends_no_higher_than_its_start() -> None:

@@ -431,14 +431,11 @@ class Steep(ucm.L2):
         return 4.0 * w
 
 
-class Boxed(ucm.L1):
-    """The box is that of another penalty."""
-
-    def norms(self) -> None:
-        return None
+class Boxed(ucm.L2):
+    """The box is that of the 1-norm."""
 
     def box(self) -> Any:
-        return -2.0, 2.0
+        return -1.0, 1.0
 
 
 class Mixing(ucm.Quadratic):
@@ -465,7 +462,8 @@ class Wordless(ucm.NormBall):
 class WordlessLoss(ucm.Hinge):
     """A loss whose formula fails."""
 
-    formula = Wordless.formula
+    def formula(self, notation: Any) -> str:
+        raise KeyError("no words")
 
 
 class WordlessPenalty(ucm.L1):
@@ -478,7 +476,8 @@ class WordlessPenalty(ucm.L1):
 class WordlessSet(Between):
     """A set whose formula fails."""
 
-    formula = Wordless.formula
+    def formula(self, notation: Any) -> str:
+        raise KeyError("no words")
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,9 @@ def check_domain(
         g = case.rng.standard_normal(case.dim)
         solid = case.domain.support(g)[0] + case.domain.support(-g)[0] > 1e-6
         compare = solid and case.dim <= cvxpy_dim
+        _check_support(case)
         if case.domain is not case.declared:
             _check_bound(case, compare)
-        _check_support(case)
         if isinstance(case.domain, Projectable):
             _check_projection(case, case.domain)
         if isinstance(case.domain, MassMultipliers):

@@ -119,7 +119,7 @@ def check_formula(judge: Checker, node: Any) -> None:
     for notation in (TEXT, LATEX):
         try:
             formula = node.formula(notation)
-        except Exception as error:
+        except Exception as error:  # of any kind: the message names it
             formula = error
         if not isinstance(formula, str) or not formula:
             judge.fail("`formula` gives text and LaTeX", repr(formula))
