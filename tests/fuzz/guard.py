@@ -23,7 +23,8 @@ from ucm.errors import ConvergenceWarning, SolverError, UCMError
 SECONDS = 10.0
 """No call takes longer, of the processor's time, with at most 60 samples and 40 features."""
 HANGS = 180
-"""Seconds after which a call is cut off and reported as one that does not end; Windows has no such signal."""
+"""Seconds after which a call is cut off, to be reported as one that does not end; not on Windows, which lacks
+that signal."""
 SHARE = float(os.environ.get("UCM_FUZZ_SHARE", "1"))
 """Of the cases of the long profile."""
 UNPROVEN = 0.02
@@ -120,8 +121,8 @@ def _timed(call: Callable[[], T], extreme: bool) -> tuple[T, float]:
         raise Hangs
 
     alarm, began = hasattr(signal, "SIGALRM"), time.process_time()
+    before = signal.signal(signal.SIGALRM, stop) if alarm else None
     if alarm:
-        before = signal.signal(signal.SIGALRM, stop)
         signal.alarm(HANGS)
     try:
         with warnings.catch_warnings():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import platform
 import re
 import shutil
 import subprocess
@@ -334,6 +335,14 @@ def test_a_library_of_another_machine(copy: Path) -> None:
     assert "_kernels.bin does not load on this machine" in told and "Install ucm here again" in told
     file.unlink()
     assert "does not load on this machine" in imported_from(copy)
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or not Path("/proc/cpuinfo").exists(), reason="flags as of Linux on x86-64"
+)
+def test_avx2_is_found_where_the_system_lists_it() -> None:
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    assert library.has_avx2() == ({"avx2", "fma", "bmi1", "bmi2"} <= set(flags))
 
 
 def test_a_processor_without_avx2(copy: Path) -> None:
