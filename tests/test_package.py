@@ -71,7 +71,7 @@ def test_every_file_has_one_version() -> None:
 
 
 def test_the_package_is_typed_and_licensed() -> None:
-    assert (ROOT / "ucm" / "py.typed").is_file()
+    assert (Path(ucm.__file__).parent / "py.typed").is_file()
     assert PROJECT["license"] == "BSD-3-Clause"
     assert "The ucm developers" in (ROOT / "LICENSE").read_text(encoding="utf-8")
 
