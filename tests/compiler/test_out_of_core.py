@@ -169,7 +169,8 @@ def test_the_out_of_core_active_set_in_memory_has_fallbacks() -> None:
     assert inside.status == "local" and inside.objective > 0.0
     seen: list[Any] = []
     free = ucm.solve(model, X, y)
-    for observed in ({"callback": seen.append}, {"trace": 1}, {"max_iter": 50}):
+    observers: list[dict[str, Any]] = [{"callback": seen.append}, {"trace": 1}, {"max_iter": 50}]
+    for observed in observers:
         watched = ucm.solve(model, X, y, **observed)
         assert watched.stats.solver == "out-of-core" and watched.objective == free.objective
     assert [record["iteration"] for record in seen] == [record["iteration"] for record in free.history]

@@ -187,7 +187,7 @@ def test_the_problem_where_the_ball_of_w_is_inactive(name: str) -> None:
     reference = plan.reference(scaled=False)
     reference.solve(solver="CLARABEL")
     variable = next(v for v in reference.variables() if v.name() == "w")
-    np.testing.assert_allclose(variable.value, found.w, atol=1e-3 * np.linalg.norm(found.w))
+    np.testing.assert_allclose(variable.value, found.w, atol=1e-3 * float(np.linalg.norm(found.w)))
 
 
 @pytest.mark.parametrize("name", ["breast_cancer", "digits", "wine", "iris"])

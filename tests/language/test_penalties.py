@@ -675,7 +675,7 @@ def test_a_squared_norm_is_no_norm_on_other_spheres() -> None:
     margin = ucm.RobustMargin(ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg), norm=1.0)
     assert margin + Norms() == ucm.RobustMargin(margin.set + ucm.Ball(0, 2, np.inf), norm=1.0)
     with pytest.raises(ucm.CompositionError, match="only norms of w leave the problem convex"):
-        margin + Norms(1.5)
+        _ = margin + Norms(1.5)
 
 
 @pytest.mark.parametrize("seed", range(4))

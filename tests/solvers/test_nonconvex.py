@@ -582,7 +582,7 @@ def test_nonnegative_weights_where_0_lies_in_the_set() -> None:
     """As the refusal of a penalty `NonNegative()` recommends."""
     X, y = load("wine")
     with pytest.raises(ucm.CompositionError, match=r"for w >= 0 U \+ AffineImage\(np.eye\(n\), Box\(0"):
-        ucm.RobustMargin(ucm.models.nu_svm(0.3)) + ucm.NonNegative()
+        _ = ucm.RobustMargin(ucm.models.nu_svm(0.3)) + ucm.NonNegative()
     U = ucm.models.nu_svm(0.3) + ucm.AffineImage(np.eye(X.shape[1]), ucm.Box(0, np.inf))
     plan = ucm.compile(ucm.RobustMargin(U), -X, y)
     sol = plan.solve()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from row_samples import MODELS, GivenWeights, ObservedSource, blocks, samples
+from typed import known
 
 import ucm
 from ucm import neg, pos
@@ -255,7 +256,7 @@ def test_a_longer_normal_proves_no_more() -> None:
     proof: Any = found.answer and found.answer.rows
     longer = replace(proof, w=2.0 * proof.w, mu=2.0 * proof.mu)
     assert certify_hulls(form, longer)[0].primal == pytest.approx(found.certificate.primal, rel=1e-12)
-    far = replace(longer, rows=GivenWeights(X, y, 2.0 * found.weights))
+    far = replace(longer, rows=GivenWeights(X, y, 2.0 * known(found.weights)))
     assert certify_hulls(form, far)[0].dual == -np.inf
 
 

@@ -748,7 +748,7 @@ def test_coefficients_give_w_from_samples_far_from_zero(model: Any, kernel: str 
         assert here.status == there.status
         assert there.objective == pytest.approx(here.objective, rel=1e-5)
         if kernel is not None:
-            np.testing.assert_allclose((X + 1e5).T @ there.coefficients, there.w, atol=1e-8)
+            np.testing.assert_allclose((X + 1e5).T @ known(there.coefficients), there.w, atol=1e-8)
 
 
 def test_a_coupled_set_of_thousands_of_features_has_a_lower_bound() -> None:

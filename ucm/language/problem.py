@@ -176,7 +176,7 @@ def penalty_dual(penalty: Penalty, v: str) -> Rule:
     return rf"- R^{{*}}({v})", ""
 
 
-def _weighted(term: Penalty) -> tuple[Penalty, str]:
+def _weighted(term: Loss | Penalty) -> tuple[Loss | Penalty, str]:
     """Return (S, c) for the penalty `c S`, with c in LaTeX, empty for c = 1."""
     if not isinstance(term, TermMultiple):
         return term, ""
