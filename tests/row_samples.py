@@ -31,7 +31,9 @@ class GivenWeights:
         self.rows = X, y, weights
 
     def reduce(self, function: Callable, message: tuple, merge: Callable) -> Any:
-        return function(*self.rows, *message)
+        half = len(self.rows[1]) // 2
+        parts = (tuple(v[at] for v in self.rows) for at in (slice(None, half), slice(half, None)))
+        return merge(*(function(*part, *message) for part in parts))
 
 
 MODELS = {

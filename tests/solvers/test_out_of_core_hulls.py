@@ -256,6 +256,18 @@ def test_a_longer_normal_proves_no_more() -> None:
     proof: Any = found.answer and found.answer.rows
     longer = replace(proof, w=2.0 * proof.w, mu=2.0 * proof.mu)
     assert certify_hulls(form, longer)[0].primal == pytest.approx(found.certificate.primal, rel=1e-12)
+    q, sides = known(found.weights), [np.flatnonzero(y == side) for side in (1.0, -1.0)]
+    inside = certify_hulls(form, replace(proof, rows=GivenWeights(X, y, q)))[0]
+    assert inside.dual == pytest.approx(found.certificate.dual, rel=1e-12)
+    for at, cap in zip(sides, form.scales, strict=True):
+        for high in (at[0], at[-1]):  # in the first part of the rows, and in the second
+            beyond, low = q.copy(), at[np.argmax(q[at] * (at != high))]
+            moved = 1.001 * cap - q[high]
+            beyond[high], beyond[low] = q[high] + moved, q[low] - moved
+            assert certify_hulls(form, replace(proof, rows=GivenWeights(X, y, beyond)))[0].dual == -np.inf
+    fewer = y.copy()
+    fewer[0] *= 0.5  # the rows of another pass
+    assert certify_hulls(form, replace(proof, rows=GivenWeights(X, fewer, q)))[0].dual == -np.inf
     far = replace(longer, rows=GivenWeights(X, y, 2.0 * known(found.weights)))
     assert certify_hulls(form, far)[0].dual == -np.inf
 
