@@ -26,8 +26,8 @@ from .estimators.classifier_cv import ClassifierCV as ClassifierCV
 from .estimators.compare import Compared as Compared
 from .estimators.compare import Comparison as Comparison
 from .estimators.compare import compare as compare
-from .evidence.cvxpy_codegen import to_cvxpy_source as to_cvxpy_source
 from .evidence.guarantees import Guarantees as Guarantees
+from .export.cvxpy_codegen import to_cvxpy_source as to_cvxpy_source
 from .forms.solution import Certificate as Certificate
 from .forms.solution import Solution as Solution
 from .language import models as models

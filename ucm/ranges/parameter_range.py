@@ -11,7 +11,7 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.evidence.expression_text import Text
+from ucm.export.expression_text import Text
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Domain, Size, UncertaintySet
