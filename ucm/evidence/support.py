@@ -1,4 +1,4 @@
-"""Support functions of declared sets: values with error bounds, and convex CVXPY expressions."""
+"""Support functions of declared sets over bound samples, with error bounds."""
 
 from __future__ import annotations
 
