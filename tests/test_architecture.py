@@ -27,6 +27,7 @@ FLOORS = [
     {"forms"},
     {"solvers"},
     {"evidence"},
+    {"ranges", "export"},
     {"compiler"},
     {"estimators", "testing", ""},  # and the package itself: the public names
     {"plot"},
@@ -229,10 +230,12 @@ def test_one_function_makes_certificates() -> None:
 
 
 def test_one_module_computes_the_lower_bound() -> None:
-    """What evidence and compiler prove by conjugates of losses and penalties, `bound` computes."""
-    proofs = {f for f in calls("conjugate") if f.startswith(("evidence/", "compiler/", "estimators/"))}
+    """What evidence, ranges and compiler prove by conjugates of losses and penalties, `bound` computes."""
+    proofs = {
+        f for f in calls("conjugate") if f.startswith(("evidence/", "ranges/", "compiler/", "estimators/"))
+    }
     hulls = {"evidence/rows.py", "compiler/out_of_core.py"}  # the heights of weights in balls: membership
-    assert proofs - hulls == {"evidence/bound.py", "evidence/lambda_max.py"}  # the latter: membership of 0
+    assert proofs - hulls == {"evidence/bound.py", "ranges/lambda_max.py"}  # the latter: membership of 0
 
 
 # --- the way of a solve ---------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from .compiler.compile import solve as solve
 from .compiler.path import Path as Path
 from .compiler.path import path as path
 from .compiler.plan import Plan as Plan
+from .compiler.support import support as support
+from .compiler.support import worst_case as worst_case
 from .data import datasets as datasets
 from .data.kernel_features import Nystroem as Nystroem
 from .data.kernel_features import RandomFeatures as RandomFeatures
@@ -24,12 +26,8 @@ from .estimators.classifier_cv import ClassifierCV as ClassifierCV
 from .estimators.compare import Compared as Compared
 from .estimators.compare import Comparison as Comparison
 from .estimators.compare import compare as compare
-from .evidence.cvxpy_codegen import to_cvxpy_source as to_cvxpy_source
 from .evidence.guarantees import Guarantees as Guarantees
-from .evidence.parameter_range import Interval as Interval
-from .evidence.relative_sizes import admissible as admissible
-from .evidence.support import support as support
-from .evidence.support import worst_case as worst_case
+from .export.cvxpy_codegen import to_cvxpy_source as to_cvxpy_source
 from .forms.solution import Certificate as Certificate
 from .forms.solution import Solution as Solution
 from .language import models as models
@@ -84,6 +82,8 @@ from .language.statistics.samples import Points as Points
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed
+from .ranges.interval import Interval as Interval
+from .ranges.relative_sizes import admissible as admissible
 
 __all__: list[str]
 __version__: str

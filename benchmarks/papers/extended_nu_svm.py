@@ -19,11 +19,11 @@ from benchmarks.harness import Part, Row, dense, in_turns, main, over
 from benchmarks.judge import accuracy
 from ucm.compiler.compile import compile, solve
 from ucm.errors import SolverError
-from ucm.evidence.relative_sizes import admissible
 from ucm.language import models
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import ReducedHull
 from ucm.language.statistics.samples import neg, pos
+from ucm.ranges.relative_sizes import admissible
 
 __all__ = ["TABLES"]
 

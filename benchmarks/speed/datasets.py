@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ucm.cli.named_model import declare
 from ucm.data import datasets
 from ucm.data.bound_data import bind
-from ucm.evidence.relative_sizes import with_numbers
 from ucm.language import models
+from ucm.ranges.relative_sizes import with_numbers
 
 __all__ = ["KAPPA", "NU", "declared", "load", "present"]
 

@@ -15,8 +15,8 @@ from benchmarks.speed.datasets import KAPPA, NU, declared, load, present
 from ucm.compiler.compile import compile, solve
 from ucm.compiler.path import path
 from ucm.estimators import Classifier, ClassifierCV
-from ucm.evidence.relative_sizes import admissible
 from ucm.language import models
+from ucm.ranges.relative_sizes import admissible
 
 __all__ = ["PARTS"]
 

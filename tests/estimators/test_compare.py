@@ -20,7 +20,7 @@ import ucm
 from ucm import Ball, Param, models, neg, pos
 from ucm.data.bound_data import bind
 from ucm.estimators.compare import corrected_t_test
-from ucm.evidence.relative_sizes import with_relative_sizes
+from ucm.ranges.relative_sizes import with_relative_sizes
 
 RNG = np.random.default_rng(5)
 Y = np.repeat([-1, 1], 30)

@@ -16,7 +16,6 @@ import ucm
 from ucm import Param, neg, pos, signed
 from ucm.data.bound_data import bind
 from ucm.errors import CompositionError, ParameterError
-from ucm.evidence.parameter_range import interval_of
 from ucm.extend import SampleWeights
 from ucm.language.domains import Box, CappedSimplex, KLBall, NormBall, Simplex
 from ucm.language.domains.convex_combination import (
@@ -26,6 +25,7 @@ from ucm.language.domains.convex_combination import (
     unit_of,
 )
 from ucm.language.robust import as_model
+from ucm.ranges.parameter_range import interval_of
 from ucm.testing import check_domain
 
 TIGHT: Any = {

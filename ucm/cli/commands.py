@@ -26,7 +26,6 @@ from ucm.data.source import Labelled, RowSource
 from ucm.data.validation import classes_of, scale_hint, signs_of
 from ucm.errors import DataError, ParameterError
 from ucm.estimators.out_of_core import scored
-from ucm.evidence.relative_sizes import admissible
 from ucm.forms.monitor import limit_from
 from ucm.forms.solution import Solution
 from ucm.language import models
@@ -34,6 +33,7 @@ from ucm.language.notation import TEXT
 from ucm.language.objective import Objective, as_declared
 from ucm.language.robust import RobustMargin
 from ucm.language.serialize import from_json, to_json
+from ucm.ranges.relative_sizes import admissible
 
 CERTIFIED = ("optimal", "local", "stationary")  # "local": the best proof for a non-convex model
 DEMO_SETS = ("wine", "breast_cancer")

@@ -40,8 +40,6 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
-from ucm.evidence.generalised_nu_svm import radius_from_lambda
-from ucm.evidence.relative_sizes import with_numbers
 from ucm.forms.distance import MinNorm, NearestPoint
 from ucm.forms.monitor import Monitor, check_time_limit, limit_from
 from ucm.forms.objective import Composite, weighed
@@ -57,6 +55,8 @@ from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import SampleNode
+from ucm.ranges.generalised_nu_svm import radius_from_lambda
+from ucm.ranges.relative_sizes import with_numbers
 from ucm.solvers import SMO
 
 _MANY = 200_000  # least number of samples in memory that are read block by block

@@ -17,13 +17,13 @@ from ucm.compiler.lowering import (
 from ucm.compiler.recover import bias
 from ucm.compiler.robust import minimum_norm
 from ucm.errors import ParameterError
-from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM
 from ucm.evidence.reference import Verification, compared, solved
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.robust import RobustMargin
+from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
 
 if TYPE_CHECKING:
     import cvxpy as cp

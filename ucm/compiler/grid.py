@@ -11,12 +11,12 @@ import numpy as np
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, brief
-from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.parameter_range import effects, interval_of
-from ucm.evidence.relative_sizes import intervals_of
 from ucm.language.objective import Objective, TermMultiple
 from ucm.language.parameter import Expression, holds
 from ucm.language.robust import RobustMargin
+from ucm.ranges.lambda_max import lambda_max
+from ucm.ranges.parameter_range import effects, interval_of
+from ucm.ranges.relative_sizes import intervals_of
 
 _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 

@@ -22,13 +22,13 @@ from ucm.data.readers import open_rows
 from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.evidence.cap_path import CappedHull, CapSolution, interpolated, largest_gap
-from ucm.evidence.parameter_range import size_of, smallest_feasible
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor, TimeLimit
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Answer
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
+from ucm.ranges.parameter_range import size_of, smallest_feasible
 from ucm.solvers import ActiveSet
 from ucm.solvers.distance.active_set import HullChain
 

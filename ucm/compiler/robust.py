@@ -36,7 +36,6 @@ from ucm.errors import EmptySetError, ParameterError, SolverError
 from ucm.evidence.certificate import at_zero, certify, is_proven, unproven
 from ucm.evidence.external_certificate import both_sides, broken_rule, of_weights
 from ucm.evidence.feasible_point import INSIDE, member, nearest_member
-from ucm.evidence.parameter_range import advice
 from ucm.evidence.reference import (
     Verification,
     linearised,
@@ -58,6 +57,7 @@ from ucm.forms.sphere import UnitNorm
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
 from ucm.native import blas_threads
+from ucm.ranges.parameter_range import advice
 from ucm.solvers import Facets
 from ucm.solvers.sphere.affine_rules import lower_bound_rule
 from ucm.solvers.sphere.ray_shooting import radial

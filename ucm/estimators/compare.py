@@ -47,13 +47,13 @@ from ucm.estimators.classifier import Classifier
 from ucm.estimators.classifier_cv import ClassifierCV
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.validation import folds_of, labels_of
-from ucm.evidence.relative_sizes import with_relative_sizes
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.language import models as named_models
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.objective import as_declared
+from ucm.ranges.relative_sizes import with_relative_sizes
 
 Scoring = str | Callable[..., float] | None
 

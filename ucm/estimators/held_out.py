@@ -34,10 +34,10 @@ from ucm.estimators.validation import (
     solve_options,
     with_bias,
 )
-from ucm.evidence.parameter_range import size_of
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
+from ucm.ranges.parameter_range import size_of
 
 Scores = NDArray[np.float64]
 

@@ -1,1 +1,1 @@
-"""Certificates, error bounds, admissible intervals and CVXPY references of models and solutions."""
+"""Certificates, error bounds and CVXPY references of models and solutions."""

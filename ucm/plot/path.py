@@ -14,14 +14,14 @@ from ucm.compiler.path import Path, path
 from ucm.data.bound_data import bind
 from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import ParameterError, brief
-from ucm.evidence.interval import Interval
-from ucm.evidence.parameter_range import interval_of
-from ucm.evidence.relative_sizes import admissible, intervals_of, resolved
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective, as_declared
 from ucm.language.robust import RobustMargin
 from ucm.plot.problem import feature_names
 from ucm.plot.style import LINES, Display, palette
+from ucm.ranges.interval import Interval
+from ucm.ranges.parameter_range import interval_of
+from ucm.ranges.relative_sizes import admissible, intervals_of, resolved
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,10 @@ from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, bind
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, DataError, ParameterError, brief
-from ucm.evidence.relative_sizes import resolved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
+from ucm.ranges.relative_sizes import resolved
 
 _WAYS = (
     'plane="normal" (w and the direction of largest variance orthogonal to w) or plane=P, a (2, n) array of '

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ucm.data.bound_data import Data, bind
 from ucm.data.linear_map import Vec
-from ucm.evidence.cvxpy_codegen import fitting_dimension
+from ucm.export.cvxpy_codegen import fitting_dimension
 from ucm.language import cvx as cp
 from ucm.language.contracts import LoweredSet, UncertaintySet
 from ucm.language.domains.cvxpy_domain import CvxpyDomain

@@ -21,8 +21,8 @@ import numpy as np
 from ucm.data.bound_data import bind
 from ucm.data.linear_map import Matrix
 from ucm.errors import CompositionError, brief
-from ucm.evidence.expression_text import ExpressionPrinter, Text, code
 from ucm.evidence.objective import weights_in
+from ucm.export.expression_text import ExpressionPrinter, Text, code
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node

@@ -15,22 +15,22 @@ from ucm.data.options import options_of
 from ucm.data.readers import open_rows
 from ucm.data.weights import ClassWeight
 from ucm.errors import CompositionError, SolverError, unknown_option
-from ucm.evidence.generalised_nu_svm import radius_from_lambda
-from ucm.evidence.interval import Interval
-from ucm.evidence.lambda_max import is_multiple, lambda_max
-from ucm.evidence.parameter_range import (
-    grows_with,
-    interval_of,
-    intervals_of_sizes,
-    own_size,
-    within_ranges,
-)
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node, each
 from ucm.language.objective import Objective, as_declared
 from ucm.language.parameter import Param
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, by_lam
+from ucm.ranges.generalised_nu_svm import radius_from_lambda
+from ucm.ranges.interval import Interval
+from ucm.ranges.lambda_max import is_multiple, lambda_max
+from ucm.ranges.parameter_range import (
+    grows_with,
+    interval_of,
+    intervals_of_sizes,
+    own_size,
+    within_ranges,
+)
 
 Model = TypeVar("Model", bound=RobustMargin | Objective)
 

@@ -17,8 +17,8 @@ from typed import untyped
 import ucm
 from ucm import Param, neg, pos
 from ucm.errors import ConvergenceWarning
-from ucm.evidence.expression_text import Text
 from ucm.evidence.reference import majorant
+from ucm.export.expression_text import Text
 from ucm.language.models import __all__ as MODELS
 
 X, Y = load("breast_cancer")

@@ -11,11 +11,7 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.evidence.expression_text import Text
-from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM
-from ucm.evidence.interval import Interval
-from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.zero_entry import contains_zero, coupling_units, forms_of, zero_entry
+from ucm.export.expression_text import Text
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Domain, Size, UncertaintySet
@@ -26,6 +22,10 @@ from ucm.language.objective import Objective, split_scalar
 from ucm.language.parameter import Expression, Param, holds
 from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.sets.combination import Combination
+from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
+from ucm.ranges.interval import Interval
+from ucm.ranges.lambda_max import lambda_max
+from ucm.ranges.zero_entry import contains_zero, coupling_units, forms_of, zero_entry
 
 _ADVICE = 5.0  # seconds for an interval in a message
 _INTERVALS = 4  # parts of the time left for one interval in a message

@@ -18,7 +18,6 @@ from ucm.data.bound_data import Data
 from ucm.data.deadline import check_time
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
-from ucm.evidence.interval import Interval
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import class_totals, slopes_of, weighed
 from ucm.language import cvx as cp
@@ -27,6 +26,7 @@ from ucm.language.parameter import Scope
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
+from ucm.ranges.interval import Interval
 from ucm.solvers.programs import attempt
 
 _LARGEST = 1e15  # the largest bias or multiple of the search

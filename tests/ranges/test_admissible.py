@@ -19,16 +19,16 @@ import ucm
 from ucm import Param, neg, pos, signed
 from ucm.data.bound_data import Data, bind
 from ucm.errors import CompositionError, EmptySetError
-from ucm.evidence.interval import Interval
-from ucm.evidence.parameter_range import (
+from ucm.forms.monitor import Monitor
+from ucm.language.robust import RobustMargin, as_model
+from ucm.ranges.interval import Interval
+from ucm.ranges.parameter_range import (
     as_size,
     grows_with,
     size_of,
     smallest_nonempty,
 )
-from ucm.evidence.zero_entry import forms_of, zero_entry
-from ucm.forms.monitor import Monitor
-from ucm.language.robust import RobustMargin, as_model
+from ucm.ranges.zero_entry import forms_of, zero_entry
 
 LINE_X = np.array([[0.0], [2.0], [1.0], [3.0]])
 LINE_Y = np.array([-1.0, -1.0, 1.0, 1.0])
@@ -357,7 +357,7 @@ def test_one_of_two_parameters_without_an_answer(monkeypatch: pytest.MonkeyPatch
             raise ucm.SolverError(f"no end of {name}")
         return every[name]
 
-    monkeypatch.setattr("ucm.evidence.relative_sizes.interval_of", interval_of)
+    monkeypatch.setattr("ucm.ranges.relative_sizes.interval_of", interval_of)
     found = ucm.admissible(model, X, y)
     assert (found["kappa_pos"].lower, found["kappa_pos"].upper) == (-math.inf, math.inf)
     assert "no end of kappa_pos" in found["kappa_pos"].how and found["kappa_neg"] == every["kappa_neg"]

@@ -1,0 +1,1 @@
+"""Declarations as the source of standalone CVXPY programs."""
