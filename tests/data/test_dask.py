@@ -458,10 +458,11 @@ def test_limits_and_interrupts_end_between_rounds(workers: Any, monkeypatch: pyt
         stopped = plan.solve(callback=lambda record: True)
     assert stopped.status == "interrupted" and stopped.certificate.relative_gap < 0.1
     seen: list[Any] = []
-    begun = [True]
+    begun, stopped_once = [True], list[Any]()
 
     def interrupt(*waiting: Any, **options: Any) -> Any:
-        if seen or begun.pop():
+        if begun.pop() or (seen and not stopped_once):
+            stopped_once.extend(seen)  # the pass of the certificate comes after it
             raise KeyboardInterrupt
         begun.append(False)
         return wait(*waiting, **options)
@@ -473,9 +474,10 @@ def test_limits_and_interrupts_end_between_rounds(workers: Any, monkeypatch: pyt
             plan.solve()
         begun[:] = [False]
         with pytest.warns(ucm.ConvergenceWarning, match="Ctrl-C"):
+            begun[:] = [False] * 99
             broken = plan.solve(tol=1e-13, callback=seen.append)
     assert broken.status == "interrupted"
-    assert 0.0 <= broken.certificate.relative_gap == seen[-1]["gap"] < 1.0
+    assert 0.0 <= broken.certificate.relative_gap <= seen[-1]["gap"] + 1e-9 < 1.0
     assert plan.solve().status == "optimal"
 
 

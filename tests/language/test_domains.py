@@ -601,7 +601,7 @@ def test_a_conic_solver_that_gives_up_is_an_error_of_the_library(
         raise cp.SolverError("Solver 'CLARABEL' failed.")
 
     both = NormBall(0.5, p=1.5) & Box(-0.2, 0.4)
-    monkeypatch.setattr(cp.Problem, "solve", failed)
+    monkeypatch.setattr(cp.Problem, "get_problem_data", failed)
     with pytest.raises(ucm.SolverError, match="conic program of a domain, got none"):
         both.support(np.array([1.0, 2.0, -1.0]))
 

@@ -12,6 +12,8 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 
 import ucm
+from ucm.data.bound_data import bind
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Answer
@@ -126,7 +128,8 @@ def test_the_loop_ends_when_the_gap_stagnates() -> None:
 
 def _far(away: float, nu: float) -> tuple[Any, list[float]]:
     X, labels = load_breast_cancer(return_X_y=True)
-    form = ucm.compile(ucm.models.nu_svm(nu), X + away, np.where(labels > 0, 1.0, -1.0)).form
+    data = bind(X + away, np.where(labels > 0, 1.0, -1.0))  # not about a point amid the samples, as in a plan
+    form = MinNorm.of(ucm.models.nu_svm(nu).lower(data), 2.0, data.stored, data.space)
     monitor = Monitor(1e-10)
     answer = ActiveSet().solve(form, monitor)
     return answer, [record["gap"] for record in monitor.history]
