@@ -472,9 +472,8 @@ def test_limits_and_interrupts_end_between_rounds(workers: Any, monkeypatch: pyt
         patch.setattr(distributed, "wait", interrupt)
         with pytest.raises(KeyboardInterrupt):  # nothing is proven yet
             plan.solve()
-        begun[:] = [False]
+        begun[:] = [False] * 99
         with pytest.warns(ucm.ConvergenceWarning, match="Ctrl-C"):
-            begun[:] = [False] * 99
             broken = plan.solve(tol=1e-13, callback=seen.append)
     assert broken.status == "interrupted"
     assert 0.0 <= broken.certificate.relative_gap <= seen[-1]["gap"] + 1e-9 < 1.0
