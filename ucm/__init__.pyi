@@ -8,8 +8,6 @@ from .compiler.path import Path as Path
 from .compiler.path import path as path
 from .compiler.plan import Plan as Plan
 from .data import datasets as datasets
-from .data.kernel_features import Nystroem as Nystroem
-from .data.kernel_features import RandomFeatures as RandomFeatures
 from .data.readers import open_rows as open_rows
 from .errors import CompositionError as CompositionError
 from .errors import ConvergenceWarning as ConvergenceWarning
