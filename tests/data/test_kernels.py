@@ -414,7 +414,7 @@ def test_features_in_place_of_a_kernel_take_any_model() -> None:
     plain = ucm.solve(lasso, features.transform(X), y)
     assert_allclose(ucm.solve(lasso, X, y, **options).w, plain.w, atol=1e-6)
     guarantee = ucm.compile(models.psvm(1.0, 0.5), X, y, **options).guarantees(None, X, y)
-    assert len(guarantee) > 1
+    assert len(guarantee) > 0
 
 
 def test_all_samples_give_the_kernel_itself_and_few_a_start() -> None:
