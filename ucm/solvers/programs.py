@@ -236,6 +236,7 @@ def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **
     monitor = monitor or Monitor()
     limited = monitor.time_limit is not None
     compiling = {name: options.pop(name) for name in _COMPILING & options.keys()}
+    warm = options.pop("warm_start", True) and not limited
     try:
         if limited:
             for variable in problem.variables():  # values of the previous solve
@@ -245,7 +246,7 @@ def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **
             return ""
         if limited and solver in _CLOCKS:
             options = {**options, _CLOCKS[solver]: monitor.seconds_left}
-        result = chain.solve_via_data(problem, data, not limited, monitor.verbose, options)
+        result = chain.solve_via_data(problem, data, warm, monitor.verbose, options)
         unpack(problem, result, chain, inverse)
     except (cp.error.SolverError, ArithmeticError, ValueError) as error:
         # a ValueError comes from CVXPY, for a status of the solver that it does not know
