@@ -36,7 +36,7 @@ CUT = {  # a model, and a solver of it that needs longer
     "apg": (ucm.models.kl_svm(0.5), "apg", {}),
     "alm": (ucm.models.coherent_mm_mpm(0.3), "alm", {}),
     "coupled newton": (ucm.models.coherent_mm_mpm(0.3), "ssnal", {}),
-    "secular": (ucm.models.mm_mpm(0.1), "secular", {}),
+    "secular": (ucm.models.mm_fda(0.1), "secular", {}),
     "highs, norms": (ucm.models.enu_svm(0.6, 1.0), "highs", {}),
     "clarabel": (ucm.models.nu_svm(0.5), "clarabel", {}),
     "scs": (ucm.models.nu_svm(0.5), "scs", {}),
