@@ -55,7 +55,6 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "Loading": "datasets.*",
             "Out-of-core data": "open_rows",
-            "Features in place of a kernel": "Nystroem RandomFeatures",
         },
     ),
     "testing": ("Checks for your own classes", {"Laws": "testing.*"}),

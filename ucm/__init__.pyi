@@ -10,8 +10,6 @@ from .compiler.plan import Plan as Plan
 from .compiler.support import support as support
 from .compiler.support import worst_case as worst_case
 from .data import datasets as datasets
-from .data.kernel_features import Nystroem as Nystroem
-from .data.kernel_features import RandomFeatures as RandomFeatures
 from .data.readers import open_rows as open_rows
 from .errors import CompositionError as CompositionError
 from .errors import ConvergenceWarning as ConvergenceWarning

@@ -22,7 +22,7 @@ from ucm.data.bound_data import Data, bind, is_stored
 from ucm.data.deadline import time_of
 from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.gram import Gram, check_gram
-from ucm.data.kernel_features import KernelFeatures, approximation, some_of
+from ucm.data.kernel_features import check_approx, fitted, is_fitted, is_transformer, nystroem, some_of
 from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import options_of
@@ -105,9 +105,9 @@ def compile(
         the labels -1 and +1.
     **kernel_params
         gamma, degree, coef0 as in `sklearn.svm.SVC`; cache_size, the megabytes for rows of the Gram matrix (a
-        larger matrix is never formed whole, see `ucm.data.kernels.kernel_of`); kernel_approx, an
-        approximation of the kernel: the number of samples of `ucm.Nystroem`, or `ucm.RandomFeatures`. Model
-        and certificate are then of the approximate kernel.
+        larger matrix is never formed whole, see `ucm.data.kernels.kernel_of`); kernel_approx, the number of
+        samples of scikit-learn's `Nystroem` for this kernel, or without a kernel a transformer such as
+        `RBFSampler`, fitted or not. Model and certificate are then of its features.
 
     Raises
     ------
@@ -180,8 +180,7 @@ def bound_rows(
     An approximate kernel takes one more pass, which draws samples. A model without a route over rows, and an
     exact kernel, raise `DataError`.
     """
-    if kernel is None:
-        check_no_options(options)
+    if is_linear(kernel, options):
         return statistics_of_rows(model, rows, class_weight)
     features = row_features(repr(model), rows, kernel, options)
     if isinstance(model, RobustMargin):
@@ -191,14 +190,22 @@ def bound_rows(
     return data
 
 
-def row_features(model: str, rows: RowSource, kernel: object, options: dict) -> KernelFeatures:
-    """Return the approximate kernel features for out-of-core rows: as given, or fitted to some rows."""
+def row_features(model: str, rows: RowSource, kernel: object, options: dict) -> Any:
+    """Return the transformer to approximate kernel features: as given, or fitted to some of the rows."""
     approx = options.get("kernel_approx")
     if approx is None:
         refuse_gathering(rows, f"{model} with a kernel", FEATURES)
-    if isinstance(approx, KernelFeatures):
+    check_approx(approx, kernel)
+    if is_transformer(approx) and is_fitted(approx):
         return approx
     return features_of(kernel, *some_of(rows, approx), options)
+
+
+def is_linear(kernel: object, options: dict) -> bool:
+    """Return True without a kernel and a transformer; raise `ParameterError` for options of a kernel then."""
+    if kernel is None:
+        check_no_options({k: x for k, x in options.items() if k != "kernel_approx" or not is_transformer(x)})
+    return kernel is None and not options
 
 
 def with_kernel(kernel: object, data: Data, options: dict) -> tuple[Data, Gram | None]:
@@ -206,8 +213,7 @@ def with_kernel(kernel: object, data: Data, options: dict) -> tuple[Data, Gram |
 
     The entries of the Gram matrix are computed on demand; there is none without a kernel.
     """
-    if kernel is None:
-        check_no_options(options)
+    if is_linear(kernel, options):
         return data, None
     if options.get("kernel_approx") is not None:
         return data.in_features(features_of(kernel, data.X, data.weighing.samples, options)), None
@@ -215,9 +221,13 @@ def with_kernel(kernel: object, data: Data, options: dict) -> tuple[Data, Gram |
     return data, Gram(resolved, data.X, limit)
 
 
-def features_of(kernel: object, X: Matrix, weights: Vec | None, options: dict) -> KernelFeatures:
-    """Return the approximate kernel features that the option `kernel_approx` defines for the samples X."""
-    return approximation(options["kernel_approx"], _kernel(kernel, X, weights, options)[0], X)
+def features_of(kernel: object, X: Matrix, weights: Vec | None, options: dict) -> Any:
+    """Return the fitted transformer that the option `kernel_approx` defines for the samples X."""
+    approx = options["kernel_approx"]
+    check_approx(approx, kernel)
+    if is_transformer(approx):
+        return fitted(approx, X)
+    return nystroem(approx, _kernel(kernel, X, weights, options)[0], X)
 
 
 def _kernel(kernel: object, X: Matrix, weights: Vec | None, options: dict) -> tuple[Kernel, int]:

@@ -17,6 +17,7 @@ import numpy as np
 from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound_data import Data
 from ucm.data.gram import Expansion, Gram
+from ucm.data.kernel_features import FeatureFunction
 from ucm.data.linear_map import Vec
 from ucm.data.weights import EffectiveWeights
 from ucm.errors import DataError, ParameterError, SolverError
@@ -87,7 +88,7 @@ class Recovered:
     weights: Vec | None
     bias_rule: str
     coefficients: Vec | None = None
-    expansion: Expansion | None = None
+    expansion: Expansion | FeatureFunction | None = None
     make_summand_points: Callable[[], tuple[Vec, ...]] | None = None
     rho: float | None = None
     normal: Vec | None = None
@@ -103,7 +104,7 @@ class Recovered:
         if weighing.nonzero is None:
             return self
         expansion = self.expansion
-        if expansion is not None:
+        if isinstance(expansion, Expansion):
             support = weighing.nonzero[expansion.support]
             expansion = replace(expansion, support=support, m=weighing.n_input)
         weights, c = weighing.scatter(self.weights), weighing.scatter(self.coefficients)

@@ -33,12 +33,14 @@ from ucm.compiler.route import (
 )
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, refuse_gathering
+from ucm.data.kernel_features import FeatureFunction
 from ucm.data.options import COUNT, FLAG, OptionSpec, optional, options_of, within
 from ucm.data.validation import scale_hint
 from ucm.errors import (
     ConvergenceWarning,
     ParameterError,
     SolverError,
+    brief,
     unknown_option,
     warn_of,
 )
@@ -156,7 +158,7 @@ class Plan:
         following = ", then ".join(fallback_names(self.form, solver, self.lowering.requested))
         facts = {
             **self.lowering.describe(),
-            "features": "" if approx is None else repr(approx),
+            "features": "" if approx is None else brief(approx),
             "regime": f"{'convex' if regime.convex else 'not convex'}: {regime.how}",
             "route": label(solver),
             "fallback": f"if it ends without proof: {following}" if following else "",
@@ -342,7 +344,7 @@ class Plan:
         certificate, verdict = self._judged(solver, proof, monitor)
         parts = self.lowering.recover(proof, bias_rule)
         if self.data.approx is not None and parts.w is not None:
-            parts = replace(parts, expansion=self.data.approx.scoring(parts.w))
+            parts = replace(parts, expansion=FeatureFunction(self.data.approx, parts.w))
         solution = Solution(
             objective=proof.objective,
             certificate=certificate,

@@ -15,7 +15,6 @@ from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
 from ucm.data.gram import Gram
-from ucm.data.kernel_features import KernelFeatures
 from ucm.data.linear_map import (
     IdentityMap,
     LinearMap,
@@ -28,7 +27,7 @@ from ucm.data.linear_map import (
     psd_root,
 )
 from ucm.data.moments import Moments, exact_mean, without_constant
-from ucm.data.source import RowSource, as_double
+from ucm.data.source import RowSource, as_double, mapped_features
 from ucm.data.validation import (
     Fingerprint,
     bad_entry,
@@ -46,7 +45,7 @@ from ucm.data.weights import (
     members,
     sample_weights_of,
 )
-from ucm.errors import DataError, SolverError, UCMError
+from ucm.errors import DataError, SolverError, UCMError, brief
 
 T = TypeVar("T")
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
@@ -202,7 +201,7 @@ class Data:
         self.moments = moments  # by kind and group, if they are given in place of the samples
         self.gram = gram  # of a kernel, in whose feature space X holds coordinates of the samples
         self.space = Space() if space is None else space
-        self.approx: KernelFeatures | None = None  # that X holds
+        self.approx: Any = None  # the fitted transformer to the features that X holds
         self.factor: NDArray[np.float64] | None = None  # of the Gram matrix, where samples are unit vectors
         self.as_given, self.origin = self, np.zeros(0)  # the samples before `centred`, and what it subtracts
         self._cache: dict[Hashable, Any] = {}
@@ -260,17 +259,19 @@ class Data:
         """
         return self.once(("features", gram), lambda: self.with_coordinates(gram.factor(), gram))
 
-    def in_features(self, features: KernelFeatures) -> Data:
-        """Return the samples mapped to approximate kernel features."""
-        data = self.with_coordinates(features.transform(self.X))
-        data.approx = features
+    def in_features(self, transformer: Any) -> Data:
+        """Return the samples mapped by a fitted transformer; raise `DataError` for NaN and inf."""
+        features = mapped_features(transformer.transform, self.X)
+        refuse(bad_entry(features))
+        data = self.with_coordinates(features)
+        data.approx = transformer
         return data
 
     @property
     def kernel(self) -> str:
         """A description of the kernel or feature map; "" for the linear kernel, or without either."""
         if self.approx is not None:
-            return repr(self.approx)
+            return brief(self.approx)
         if self.gram is not None:
             return self.gram.description
         return "" if self.source is None else self.source.mapping

@@ -237,11 +237,11 @@ class Gram:
 class Expansion:
     """The kernel expansion `f(x) = sum_i c_i k(x_i, x)`.
 
-    The coefficients are (k,), or (k, r) for r functions, or None for the k functions `k(x_i, x)` themselves.
+    The coefficients are (k,), or (k, r) for r functions.
     """
 
     kernel: Kernel
-    coefficients: NDArray[np.float64] | None
+    coefficients: NDArray[np.float64]
     samples: Matrix  # the x_i in rows, or None for a precomputed kernel
     support: NDArray[np.intp]  # (k,) indices of the x_i among the m samples of the fit
     m: int
@@ -272,9 +272,8 @@ class Expansion:
                 "give the features of the fit"
             )
         k = self.samples.shape[0]
-        out = np.zeros((X.shape[0], *((k,) if C is None else C.shape[1:])))
+        out = np.zeros((X.shape[0], *C.shape[1:]))
         step = max(1, MEGABYTE // max(k, 1))
         for i in range(0, X.shape[0] if k else 0, step):
-            values = self.kernel(X[i : i + step], self.samples)
-            out[i : i + step] = values if C is None else values @ C
+            out[i : i + step] = self.kernel(X[i : i + step], self.samples) @ C
         return out

@@ -188,7 +188,7 @@ class RowSource(ABC):
             )
         fitted = getattr(getattr(function, "__self__", None), "feature_names_in_", None)
         source = with_features(self, fitted)
-        return Mapped(source, function, _mapped(function, np.zeros((1, source.n))).shape[1])
+        return Mapped(source, function, mapped_features(function, np.zeros((1, source.n))).shape[1])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
@@ -411,7 +411,7 @@ class Mapped(View):
 
     def __init__(self, inner: RowSource, transform: Callable[[Matrix], Any], n: int) -> None:
         def change(X: Matrix, y: np.ndarray) -> Block:
-            features = _mapped(transform, X) if X.shape[0] else np.empty((0, n))
+            features = mapped_features(transform, X) if X.shape[0] else np.empty((0, n))
             if features.shape[1] != n:
                 raise DataError(
                     f"mapped: expected {n} features of every block, got {features.shape[1]}; give a map of "
@@ -470,7 +470,7 @@ def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
     return view
 
 
-def _mapped(transform: Callable[[Matrix], Any], X: Matrix) -> Matrix:
+def mapped_features(transform: Callable[[Matrix], Any], X: Matrix) -> Matrix:
     """Apply a transform to a block; raise `DataError` unless it gives a table with as many rows."""
     try:
         features = transform(X)

@@ -20,7 +20,7 @@ from ucm.data.bound_data import is_stored
 from ucm.data.dask_rows import is_dask
 from ucm.data.deadline import time_of
 from ucm.data.gram import Expansion
-from ucm.data.kernel_features import Nystroem, RandomFeatures
+from ucm.data.kernel_features import FeatureFunction
 from ucm.data.linear_map import Matrix
 from ucm.data.moments import in_double
 from ucm.data.readers import feature_rows
@@ -92,10 +92,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         a kernel other than "linear" (benchmarks/RESULTS.md has the measurements).
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" or callable, default=None
         As in `sklearn.svm.SVC`; None and "linear" mean the same.
-    kernel_approx : int, Nystroem or RandomFeatures, default=None
-        An approximation of the kernel by features of low rank, from all samples of the fit: `ucm.Nystroem`,
-        an int for its number of samples, or `ucm.RandomFeatures`. `certificate_` is then of the model in
-        these features.
+    kernel_approx : int or transformer, default=None
+        Features in place of the kernel, from all samples of the fit: the number of samples of scikit-learn's
+        `Nystroem`, or without `kernel` a transformer such as `RBFSampler`, fitted or not. `certificate_` is
+        then of the model in these features.
     gamma, degree, coef0 : default="scale", 3, 0.0
         Of the kernels, as in `sklearn.svm.SVC`, from all samples of the fit.
     solver : str or Solver, default="auto"
@@ -214,7 +214,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     intercept_: NDArray[np.float64]
     dual_coef_: NDArray[np.float64]
     support_: NDArray[np.intp]
-    expansion_: Expansion
+    expansion_: Expansion | FeatureFunction
     n_features_in_: int
     feature_names_in_: np.ndarray
     dual_gap_: float
@@ -231,7 +231,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         model: UncertaintySet | RobustMargin | Objective | None = None,
         *,
         kernel: str | Callable[..., Any] | None = None,
-        kernel_approx: int | Nystroem | RandomFeatures | None = None,
+        kernel_approx: Any = None,
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
@@ -367,8 +367,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
             C = np.zeros((X.shape[0], len(pairs)))
             for k, (pair, s) in enumerate(zip(pairs, solutions, strict=True)):
                 C[pair.rows, k] = score_sign(classes, self.pos_label) * s.coefficients
-            self.expansion_ = Expansion.of(kernel, X, C)
-            self.support_ = self.expansion_.support
+            expansion = Expansion.of(kernel, X, C)
+            self.expansion_, self.support_ = expansion, expansion.support
             self.dual_coef_ = C[self.support_].T
         elif all(s.weights is not None for s in solutions):
             used = np.zeros(X.shape[0], dtype=bool)
@@ -408,7 +408,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.dual_gap_ = max(s.certificate.gap for s in solutions)
         approx = plans[0].data.approx
         if approx is not None:
-            self.expansion_ = approx.scoring(sign * np.array([s.w for s in solutions]).T)
+            self.expansion_ = FeatureFunction(approx, sign * np.array([s.w for s in solutions]).T)
         elif solutions[0].w is not None:
             self.coef_ = sign * np.array([normal_in_features(model, s, n) for s in solutions])
         self.intercept_ = sign * np.array([s.b for s in solutions], dtype=float)

@@ -61,7 +61,7 @@ class Search:
 
     @property
     def kernel(self) -> bool:
-        return self.estimator.kernel not in (None, "linear")
+        return self.estimator.kernel not in (None, "linear") or self.estimator.kernel_approx is not None
 
     @property
     def by_moments(self) -> bool:

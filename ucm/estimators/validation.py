@@ -14,7 +14,7 @@ from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ucm.compiler.compile import check_no_options, features_of, row_features
+from ucm.compiler.compile import features_of, is_linear, row_features
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import DistanceLowering, SphereLowering
@@ -261,14 +261,15 @@ def kernel_options(classifier: Any, X: object, weights: Vec | None) -> tuple[Ker
     if linear and classifier.kernel_approx is None:
         return None, {"kernel": None}
     if classifier.kernel_approx is not None:
-        arguments = {name: getattr(classifier, name) for name in (*_OF_KERNELS, "kernel_approx")}
-        if classifier.kernel is None:
-            check_no_options({"kernel_approx": classifier.kernel_approx})
+        arguments = {"kernel_approx": classifier.kernel_approx}
+        is_linear(classifier.kernel, arguments)
+        if classifier.kernel is not None:
+            arguments |= {name: getattr(classifier, name) for name in _OF_KERNELS}
         if isinstance(X, RowSource):
             features = row_features(type(classifier).__name__, X, classifier.kernel, arguments)
         else:
             features = features_of(classifier.kernel, X, weights, arguments)
-        return None, {"kernel": classifier.kernel, "kernel_approx": features}
+        return None, {"kernel": None, "kernel_approx": features}
     options = {name: getattr(classifier, name) for name in _OF_KERNELS}
     kernel, _ = kernel_of(classifier.kernel, X, weights, **options)
     if kernel.name == "precomputed":

@@ -1,4 +1,4 @@
-"""Bounds on the error of a fitted classifier: by its uncertainty set, its margins or held-out samples.
+"""Bounds on the error of a fitted classifier: by its uncertainty set or held-out samples.
 
 A bound by the set holds for every distribution that the set stands for. It is a statement about the samples
 and those distributions, and a probability statement only where its row has a probability.
@@ -19,18 +19,15 @@ from scipy.special import betaincinv, ndtr
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
-from ucm.data.options import POSITIVE
 from ucm.errors import DataError, ParameterError, brief
-from ucm.evidence.support import vector_of
 from ucm.forms.display import Raw, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.solution import Solution
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import ChiSquareBall, KLBall, NormBall
 from ucm.language.domains.simplex import Capped
-from ucm.language.losses import Hinge
 from ucm.language.node import TEXT
-from ucm.language.objective import Objective, split_scalar
+from ucm.language.objective import Objective
 from ucm.language.parameter import BinaryExpression, value
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection
@@ -136,7 +133,6 @@ def guarantees(
         )
     rows = [] if y_test is None else [*_held_out(solution, X_test, y_test, level)]
     if isinstance(model, Objective):
-        rows += _by_margin(model, data, solution, level)
         note = "A loss and a penalty hold no set of distributions: only samples bound the error."
         return Guarantees(tuple(rows), note)
     w, X = solution.w, data.X if data.gram is None else data.gram.X
@@ -183,61 +179,6 @@ def _held_out(solution: Solution, X: object, y: ArrayLike, level: float) -> Iter
             "independent test samples that neither the fit nor its choices saw; each row by itself",
             "Clopper and Pearson (1934)", level,
         )  # fmt: skip
-
-
-# --- losses ----------------------------------------------------------------------------------------
-def margin_loss(margins: ArrayLike, rho: float = 1.0, p: float = 1.0) -> Vec:
-    """Return the margin loss `min(1, max(0, 1 - t/rho)^p)` of each margin t.
-
-    It lies between the 0-1 loss and the p-hinge of t/rho; its mean is the empirical margin loss. Sun
-    (2024), equations (5) and (6). Raises `DataError` or `ParameterError` for other than finite margins,
-    and positive numbers rho and p.
-
-    >>> from ucm.evidence.guarantees import margin_loss
-    >>> margin_loss([-3.0, 0.5, 2.0], p=2.0).tolist()
-    [1.0, 0.25, 0.0]
-    """
-    for name, number in (("rho", rho), ("p", p)):
-        POSITIVE.check("margin_loss", name, number, "leave it out for 1.0")
-    t = vector_of(margins, None, "margin_loss: margins")
-    return np.clip(1.0 - t / rho, 0.0, 1.0) ** p
-
-
-def _by_margin(model: Objective, data: Data, solution: Solution, level: float) -> Iterator[Guarantee]:
-    """Yield the margin bound of Sun (2024) on the error, for one `Hinge(p)` loss of unweighted samples.
-
-    The theorem has no b, so b counts as the weight of a further feature with the value r.
-    """
-    loss = split_scalar(model.loss)[1]
-    if not isinstance(loss, Hinge) or loss.on is not None or solution.b is None:
-        return
-    if data.weighing.samples is not None:
-        return
-    X, b, p, m = data.X, solution.b, loss.p, data.m
-    margins = _Fitted(data, solution).margins
-    if solution.expansion is not None and solution.coefficients is not None:
-        kernel = solution.expansion.kernel
-        square = float(solution.coefficients @ (data.y * margins - b))
-        squares = np.diagonal(X) if kernel.name == "precomputed" else kernel.diagonal(X)
-    else:  # with approximate features of a kernel, X holds these
-        square, squares = float(solution.w @ solution.w), (abs(X) ** 2).sum(axis=1)
-    r = math.sqrt(float(np.max(squares)))
-    length, reach = math.hypot(math.sqrt(square), b / r if r else 0.0), math.sqrt(2.0) * r
-    if r == 0.0 or length == 0.0:
-        return
-    rho = min(1.0 / length, reach)
-    mean = float(np.mean(margin_loss(margins / length, rho, p)))
-    spread = 4.0 * p * reach / (rho * math.sqrt(m))
-    spread += math.sqrt(math.log(math.log2(2.0 * reach / rho)) / m)
-    spread += math.sqrt(math.log(2.0 / (1.0 - level)) / (2.0 * m))
-    yield Guarantee(
-        "error", "new samples", mean + spread,
-        f"mean of min(1, max(0, 1 - t/rho)^p) + 4 p R/(rho sqrt(m)) + sqrt(log log2(2 R/rho) / m) + "
-        f"sqrt(log(2/{1.0 - level:.4g}) / (2 m)), t the margins over ||(w, b/r)||, R = sqrt(2) r, p = {p:g}, "
-        f"rho = {rho:.4g}: {mean:.4g} + {spread:.4g}; from 1 on it says nothing",
-        f"independent samples, model and r chosen before them, ||x|| <= r = {r:.4g} for new ones too",
-        "Sun (2024), Theorem 3 and (14)", level,
-    )  # fmt: skip
 
 
 # --- the fit ---------------------------------------------------------------------------------------

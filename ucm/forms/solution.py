@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.data.gram import Expansion
+from ucm.data.kernel_features import FeatureFunction
 from ucm.data.linear_map import Vec
 from ucm.data.validation import table
 from ucm.errors import DataError
@@ -183,7 +184,7 @@ class Solution:
     size: float = 0.0
     answer: Any = field(default=None, repr=False, compare=False)
     coefficients: Vec | None = None
-    expansion: Expansion | None = field(default=None, repr=False, compare=False)
+    expansion: Expansion | FeatureFunction | None = field(default=None, repr=False, compare=False)
     params: dict[str, float] = field(default_factory=dict)
     make_summand_points: Callable[[], tuple[Vec, ...]] | None = field(default=None, repr=False, compare=False)
     normal: Vec | None = field(default=None, repr=False, compare=False)
