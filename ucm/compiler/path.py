@@ -26,7 +26,7 @@ from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.monitor import check_time_limit, limit_from
+from ucm.forms.monitor import Monitor, check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet

@@ -235,7 +235,6 @@ def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **
 
     monitor = monitor or Monitor()
     limited = monitor.time_limit is not None
-    warm = options.pop("warm_start", not limited)
     compiling = {name: options.pop(name) for name in _COMPILING & options.keys()}
     warm = options.pop("warm_start", True) and not limited
     try:
