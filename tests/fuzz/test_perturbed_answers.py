@@ -70,7 +70,11 @@ def of_objective(c: Case, tally: Tally) -> str:
         return "refused"
     zero = np.zeros(c.X.shape[1])
     least = twins.intercept(c.model, data, zero)[1]
-    values = [least, twins.objective(c.model, data, sol.w, sol.b), twins.intercept(c.model, data, sol.w)[1]]
+    values = [
+        least,
+        twins.objective(c.model, data, sol.w, sol.b or 0.0),
+        twins.intercept(c.model, data, sol.w)[1],
+    ]
     lowest = min(v for v in values if np.isfinite(v))
     size = max(abs(lowest), 1e-6 * abs(least))
     return "judged" if _bound_of(plan, c, sol, np.random.default_rng(c.X.size), lowest, size) else "none"
