@@ -14,34 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 from ucm.compiler.compile import bound, in_its_space, plan_of
 from ucm.compiler.grid import chosen_names, numbers_in, simple_first, spread
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
-from ucm.compiler.lowering import Proof
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, is_stored
 from ucm.data.deadline import time_of
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, OptionSpec, one_of, options_of
 from ucm.data.readers import open_rows
 from ucm.data.validation import table
 from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
-from ucm.evidence.bound import FeatureNormal
-from ucm.evidence.certificate import is_proven
-from ucm.evidence.objective import certify_objective
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import Monitor, check_time_limit, limit_from
 from ucm.forms.solution import Solution
-from ucm.forms.solver import Answer, Solver
+from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective, as_declared
-from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
-from ucm.language.terms import ConvexLoss
-from ucm.native import blas_threads
-from ucm.solvers import ProxNewton
-from ucm.solvers.objective.l1_newton import L1Newton
 
 Table = NDArray[np.float64]
 
@@ -319,15 +309,10 @@ def path(
 
     order = simple_first(declared, data, names[0], np.array(values))
     in_order = [(place, float(values[place])) for place in order]
-    first: list[Solution] = []
-    tol = options.get("tol", 1e-6)
-    plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
-    if plain and len(names) == 1 and time_limit is None and progress is None:
-        first = _batched_path(declared, data, names[0], [value for _, value in in_order], tol, compiled)
     # the samples can change between two solves only in a function of the user
     called = progress is not None or options.get("callback") is not None
     with contextlib.nullcontext() if called else data.unchecked():
-        solutions = solve_in_turn(in_order, compiled, solved, progress, first)
+        solutions = solve_in_turn(in_order, compiled, solved, progress)
     places = sorted(solutions)
     return Path(
         ", ".join(names),
@@ -345,17 +330,16 @@ def solve_in_turn(
     compiled: Callable[[float], Plan | None],
     solved: Callable[[Plan, Solution | None], Solution | None],
     progress: Callable[[int, Solution], object] | None = None,
-    first: Sequence[Solution] = (),
 ) -> dict[int, Solution]:
     """Return the solutions by grid index, each warm-started from the previous solution unless its w is 0.
 
-    A solver keeps its state in a session. The grid has places and values in the order of solving; `first` are
-    the solutions of its first values if they are known. `compiled` and `solved` may return None.
+    A solver keeps its state in a session. The grid has places and values in the order of solving. `compiled`
+    and `solved` may return None.
     """
-    solutions = {place: solution for (place, _), solution in zip(grid, first, strict=False)}
-    start = first[-1] if first else None
+    solutions: dict[int, Solution] = {}
+    start: Solution | None = None
     sessions: dict[str, Solver] = {}
-    for place, value in grid[len(solutions) :]:
+    for place, value in grid:
         plan = compiled(value)
         if plan is None:
             continue
@@ -400,75 +384,3 @@ def _grid(
             f"path: {names[0]} takes one number or more in a sequence, got {brief(grid)}; write [0.2, 0.3]"
         )
     return names, values
-
-
-# --- small problems with an L1-like penalty, solved and certified in one batch ------------------------
-def _batched_path(
-    model: RobustMargin | Objective,
-    data: Data,
-    name: str,
-    values: Sequence[float],
-    tol: float,
-    compiled: Callable[[float], Plan | None],
-) -> list[Solution]:
-    """Solve for the first values in one call of C; return the proven solutions, in order.
-
-    `Plan.solve` solves the other values. The list is empty unless the loss is one loss of all samples in
-    memory, the data are small, and the penalty is a box of slopes, affine in the parameter, with a multiple
-    of the squared l2 norm. `compiled` returns the plan for a value.
-    """
-    if not (isinstance(model, Objective) and data.source is None and values):
-        return []
-    loss = model.loss
-    if not isinstance(loss, ConvexLoss) or loss.counted is not None or loss.params():
-        return []
-    plan = compiled(values[0])
-    if plan is None or not isinstance(plan.solver, ProxNewton):
-        return []
-    lowering, form = plan.lowering, plan.form
-    steps, bounds = L1Newton.of(form), _bounds(model, name, values, form.n)
-    if steps is None or bounds is None or not ((bounds[1] > 0.0).all() and (bounds[0] < 0.0).all()):
-        return []
-    data, monitor = lowering.data, Monitor(tol)
-    with data.overflow_guard(), blas_threads(min(data.m, data.n)):
-        Z, slopes, log = steps.path(*bounds, tol, monitor)
-        seconds, solutions = monitor.seconds / max(1, len(Z)), []
-        for value, z, point, row in zip(values, Z, slopes, log.tolist(), strict=False):
-            answer = Answer(w=z[:-1], b=float(z[-1]), slopes=point)
-            declared, normal = model.with_params(**{name: value}), FeatureNormal(data.X, z[:-1])
-            certificate = certify_objective(declared, data, normal, answer.plane[1], point, tol)
-            if not is_proven(certificate, tol):
-                break
-            objective, gap, passes, systems, iterations = row
-            own = Monitor(tol, passes=passes, systems=int(systems), started=time.perf_counter() - seconds)
-            own.report(int(iterations), objective, gap)
-            solution = plan.proven(Proof(answer, certificate, certificate.primal, *answer.plane), own)
-            solutions.append(replace(solution, params={**solution.params, name: value}))
-    return solutions
-
-
-def _bounds(model: Objective, name: str, values: Sequence[float], n: int) -> tuple[Table, Table, Vec] | None:
-    """Return the bounds of the slopes of the penalty at each value, (K, n) twice, and the multiples of
-    `||w||_2^2`, (K,).
-
-    None for another penalty, infinite bounds, or bounds that are not affine in the parameter.
-    """
-
-    def of(value: float) -> Vec | None:
-        boxed = CombinedPenalty(model.penalty.with_params(**{name: value}).split()[0]).boxed
-        if boxed is None:
-            return None
-        lower, upper = (np.broadcast_to(bound, n) for bound in boxed[:2])
-        return np.concatenate([lower, upper, boxed[2:]])
-
-    ends = values[0], 0.5 * (values[0] + values[-1]), values[-1]
-    first, middle, last = map(of, ends)
-    if first is None or middle is None or last is None or not np.isfinite(first + last).all():
-        return None
-    if not np.allclose(0.5 * (first + last), middle, rtol=_AFFINE, atol=0.0):
-        return None
-    width = values[-1] - values[0]
-    t = (np.array(values) - values[0])[:, None] / (width or 1.0)
-    table = (1.0 - t) * first + t * last
-    lower, upper = (np.ascontiguousarray(part) for part in (table[:, :n], table[:, n:-1]))
-    return lower, upper, table[:, -1].copy()

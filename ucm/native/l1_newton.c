@@ -283,31 +283,21 @@ static double work(const l1_t *p)
     return 2.0 * m * n * p->passes + (double)p->systems * n * n * (0.5 * m + n) + 40.0 * m * (double)p->steps;
 }
 
-/* Solve the problems of a path from number `from` on, the first from row 0 of Z with its margins in t, each other from the
-   solution of the previous problem; return the number of proven problems. Problem k has the bounds in row k of lower and
-   upper, and ridge[k]. Its solution stands in row k of Z, its dual point in row k of A, and in row k of log the objective,
-   the gap (inf where it was not looked at), passes, systems and steps. Stops at an unproven problem, after `most` steps of
-   a problem, or when `budget` multiplications are spent: then the next call goes on where this one stopped. */
-EXPORT int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge,
-                double *Z, double *A, double *log, double budget)
+/* Solve a problem from z, with its margins in t; return true if the tolerance is proven, with the dual point in a. In log
+   stand the objective, the gap (inf where it was not looked at), passes, systems and steps. Stops after `most` steps, or
+   when `budget` multiplications are spent: then the next call goes on where this one stopped. */
+EXPORT int64_t l1_solve(l1_t *p, const double *lower, const double *upper, double ridge, double *z, double *a, double *log,
+                        double budget)
 {
-    const int64_t m = p->m, n = p->n;
-    double spent = 0.0;
-    for (; from < count && spent <= budget; from++) {
-        p->lower = lower + from * n;
-        p->upper = upper + from * n;
-        p->ridge = ridge[from];
-        p->z = Z + from * (n + 1);
-        p->a = A + from * m;
-        if (!p->begun && from > 0) memcpy(p->z, p->z - (n + 1), (size_t)(n + 1) * sizeof *p->z);
-        if (!p->begun) begin(p);
-        const double before = work(p);
-        while (p->status == UNDERWAY && p->steps < p->most && spent + work(p) - before <= budget) step(p);
-        spent += work(p) - before;
-        const double entry[] = {p->value, p->gap, p->passes, (double)p->systems, (double)p->steps};
-        memcpy(log + 5 * from, entry, sizeof entry);
-        if (p->status != PROVEN) break;
-        p->begun = 0;
-    }
-    return from;
+    p->lower = lower;
+    p->upper = upper;
+    p->ridge = ridge;
+    p->z = z;
+    p->a = a;
+    if (!p->begun) begin(p);
+    const double before = work(p);
+    while (p->status == UNDERWAY && p->steps < p->most && work(p) - before <= budget) step(p);
+    const double entry[] = {p->value, p->gap, p->passes, (double)p->systems, (double)p->steps};
+    memcpy(log, entry, sizeof entry);
+    return p->status == PROVEN;
 }

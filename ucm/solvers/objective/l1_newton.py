@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ucm.data.linear_map import SampleMap, Vec
 from ucm.forms.monitor import Monitor
@@ -15,8 +13,6 @@ from ucm.forms.solver import Answer
 from ucm.language.losses import Hinge, Logistic
 from ucm.language.objective import split_scalar
 from ucm.native import library, point, structure
-
-Matrix = NDArray[np.float64]
 
 _NEARLY = 0.8  # gap to reach, in tolerances: the difference allows for rounding
 _ENTRIES = 200_000  # largest number of entries: above, products take longer than Python calls
@@ -34,7 +30,7 @@ class L1Newton:
     ----------
     X : the samples
     form : the first problem, whose losses and weights all others have
-    state : that of `l1_path`, see `ucm/native/structures.h`
+    state : that of `l1_solve`, see `ucm/native/structures.h`
     z, t : the end of the last problem, and the margins there
     arrays : the other arrays of the state
     """
@@ -84,80 +80,36 @@ class L1Newton:
         if not np.array_equal(z, self.z):
             self.t[:] = form.margins(*at)
             monitor.passes += 0.5
-        lower, upper, ridge = box
-        bounds, tilt, before = (lower[None], upper[None], np.array([ridge])), form.linear, monitor.passes
+        state, before = self.state, monitor.passes
+        log, a = np.zeros(5), np.empty(self.X.shape[0])
+        v, u = map(np.ascontiguousarray, (form.linear.margin, form.linear.normal))
+        self._take(v=v, u=u)
+        self.z = np.full(z.size, np.nan)  # until the end self.t belongs to no known point
 
-        def report(log: Matrix) -> bool:
-            value, gap, passes, _, steps = log[0].tolist()
+        def report() -> bool:
+            value, gap, passes, _, steps = log.tolist()
             monitor.passes = before + passes
             return monitor.report(int(steps), value, gap)
 
         watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
-        steps = (1 if watched else limit), limit
-        proven, A, log, stopped = self._run(
-            *bounds, monitor.tol, monitor, z[None], tilt.margin, tilt.normal, steps, report
-        )
-        if self.state["steps"] and not stopped:
-            stopped = report(log)
+        state["tol"], state["begun"], state["most"] = _NEARLY * monitor.tol, 0, 1 if watched else limit
+        proven = stopped = False
+        while not (proven or stopped or monitor.timed_out):
+            proven = library.l1_solve(state, *box, z, a, log, _BUDGET)
+            if proven or state["status"] != _UNDERWAY or state["steps"] >= limit:
+                break
+            if state["steps"] >= state["most"]:
+                stopped = report()
+                state["most"] += 1
+        monitor.systems += int(log[3])
+        monitor.hessian_passes += 0.5 * float(log[3]) * self.squares / self.X.size
+        if state["steps"] and not stopped:
+            stopped = report()
         if not np.isfinite(z).all():
             return unproven
         self.z = z.copy()
-        answer = Answer(w=z[:-1], b=float(z[-1]), slopes=A[0] if proven else None)
+        answer = Answer(w=z[:-1], b=float(z[-1]), slopes=a if proven else None)
         return answer.ended("converged" if proven else "interrupted" if stopped else "max_iter", "")
-
-    def path(
-        self, lower: Matrix, upper: Matrix, ridge: Vec, tol: float, monitor: Monitor
-    ) -> tuple[Matrix, Matrix, Matrix]:
-        """Solve a path of problems in C, each from the previous solution, up to the first unproven one.
-
-        Return (k, n + 1) normals and biases, (k, m) dual points and a (k, 5) log of the work of k proven
-        problems. The bounds of the slopes of problem k are in row k of lower and upper.
-
-        Parameters
-        ----------
-        lower, upper, ridge : (K, n), (K, n) and (K,); bounds finite and not 0
-        """
-        m, n = self.X.shape
-        Z = np.zeros((ridge.size, n + 1))
-        self.t[:] = 0.0
-        count, A, log, _ = self._run(lower, upper, ridge, tol, monitor, Z, np.zeros(m), np.zeros(n))
-        return Z[:count], A[:count], log[:count]
-
-    def _run(
-        self,
-        lower: Matrix,
-        upper: Matrix,
-        ridge: Vec,
-        tol: float,
-        monitor: Monitor,
-        Z: Matrix,
-        margin: Vec,
-        normal: Vec,
-        steps: tuple[int, int] = (MOST, MOST),
-        report: Callable[[Matrix], bool] | None = None,
-    ) -> tuple[int, Matrix, Matrix, bool]:
-        """Solve a path into Z from its first row; return the count of proven problems, dual points, log.
-
-        margin and normal are the tilts of all problems. steps are the steps of a problem after which `report`
-        takes the log, and the limit of them; the last result is True where it asked to stop.
-        """
-        state, K, count, stopped = self.state, ridge.size, 0, False
-        v, u = map(np.ascontiguousarray, (margin, normal))
-        A, log = np.empty((K, self.X.shape[0])), np.zeros((K, 5))
-        self._take(v=v, u=u)
-        self.z = np.full(self.z.size, np.nan)  # until the end self.t belongs to no known point
-        state["tol"], state["begun"], (state["most"], limit) = _NEARLY * tol, 0, steps
-        while count < K and not stopped and not monitor.timed_out:
-            count = library.l1_path(state, count, K, lower, upper, ridge, Z, A, log, _BUDGET)
-            if state["begun"] and (state["status"] != _UNDERWAY or state["steps"] >= limit):
-                break
-            if state["begun"] and state["steps"] >= state["most"]:
-                stopped = report is not None and report(log)
-                state["most"] += 1
-        systems = float(log[:, 3].sum())
-        monitor.systems += int(systems)
-        monitor.hessian_passes += 0.5 * systems * self.squares / self.X.size
-        return count, A, log, stopped
 
 
 def _loss(form: Composite) -> tuple[bool, Vec] | None:
