@@ -179,7 +179,7 @@ def test_the_out_of_core_active_set_in_memory_has_fallbacks() -> None:
     others: list[dict[str, Any]] = [{"sample_weight": np.arange(1.0, 601.0)}, {"kernel": "linear"}]
     for given in others:
         assert ucm.compile(model, X, y, **given).solver.name != "out-of-core"
-    assert ucm.compile(MOMENTS["mm-mpm"], X, y).solver.name == "ssnal-cg"
+    assert ucm.compile(MOMENTS["mm-mpm"], X, y).solver.name == "secular"
     changed = ucm.compile(model, X, y)
     X[0, 0] += 1.0
     with pytest.raises(ucm.DataError, match="changed in place"):

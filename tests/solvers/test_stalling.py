@@ -125,7 +125,7 @@ def test_the_fallback_of_a_route_goes_on_and_is_named(monkeypatch: pytest.Monkey
 def test_fallbacks_of_sets_go_on_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the answer before, and through a row that ends without proof itself."""
     X, y = overlapping()
-    plan = ucm.compile(ucm.models.mm_fda(0.1), X, y)
+    plan = ucm.compile(ucm.models.mm_mpm(0.1), X, y)
     chain = "fallback  if it ends without proof: ssnal, then clarabel, then scs"
     assert chain in plan.explain().splitlines()
     known, starts = plan.solve(), []

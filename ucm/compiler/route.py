@@ -60,9 +60,14 @@ def _systems_pay(form: MinNorm) -> bool:
     return bool(form.couplings) or float(order) ** 3 <= _CUBES * _entries(form)
 
 
-def _by_a_scalar_root(form: MinNorm | UnitNorm) -> bool:
-    """True for few features, where forming the matrix costs less than conjugate gradients."""
-    return isinstance(form, UnitNorm) or form.n <= _FEW_FEATURES
+def _without_hulls(form: MinNorm) -> bool:
+    """True if the blocks are uncoupled and none is a hull."""
+    return not form.couplings and not any(b.groups is not None for b in form.blocks)
+
+
+def _by_scalar_roots(form: MinNorm | UnitNorm) -> bool:
+    """True for balls in few features, where forming the matrices costs less than conjugate gradients."""
+    return isinstance(form, UnitNorm) or (_without_hulls(form) and form.n <= _FEW_FEATURES)
 
 
 def _by_products(form: MinNorm) -> bool:
@@ -75,8 +80,7 @@ def _by_products(form: MinNorm) -> bool:
         return solvers.SSNAL().refuse(form) is not None
     if all(isinstance(b.domain, NormBall) and b.domain.euclidean for b in form.blocks):
         return True
-    hulls = any(b.groups is not None for b in form.blocks)
-    if hulls or form.n > sum(b.map.shape[1] for b in form.blocks):
+    if not _without_hulls(form) or form.n > sum(b.map.shape[1] for b in form.blocks):
         return False
     work = 0.5 * sum(b.map.squares for b in form.blocks) + form.n**3 / 60.0
     return work > _PRODUCTS * form.stored
@@ -147,8 +151,8 @@ ROUTES = (
     # min ||x||_q over a lowered set
     Route(
         solvers.TrustRegionSecular(),
-        "a single ellipsoid in few features: a scalar root",
-        _by_a_scalar_root,
+        "Euclidean balls in few features: scalar roots",
+        _by_scalar_roots,
         fallback="ssnal",
     ),
     Route(

@@ -8,26 +8,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from ucm.compiler.recover import midpoint_of
 from ucm.data.bound_data import Data, known_by
 from ucm.data.linear_map import Spectrum, Vec
 from ucm.data.moments import CHUNK, Moments
+from ucm.forms.monitor import Monitor
 from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ellipsoid, Point
 from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import Samples
-from ucm.solvers.secular import one_ball
+from ucm.solvers.secular import one_ball, several
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
-_HUGE = 1e12  # s_k tr S_k at which x counts as 0
-_POTRF: Any
-_POTRS: Any
-_POTRF, _POTRS = linalg.get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)  # SciPy's checks take longer
 _STEPS = 100  # of the root of a sample left out
 _LONGEST = 700.0  # largest logarithm of s
 _LINEAR = 1e-9  # s times the largest eigenvalue, below which a difference of squares is rounding
@@ -249,89 +246,11 @@ def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matri
         x, s_j = c, np.zeros(len(S))
         if used:
             sizes = np.maximum(row[used], _TINY)
-            x, s_used = _several([S[k] for k in used], c, sizes, _extrapolated(last, sizes))
+            x, s_used = several([S[k] for k in used], c, sizes, _extrapolated(last, sizes), Monitor())
             s_j[used] = s_used
             last = [*last[-1:], (sizes, s_used)]
         X[:, j], s[:, j] = x, s_j
     return X, s
-
-
-def _several(spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None) -> tuple[Vec, Vec]:
-    """Return the point x nearest to 0 over several balls, and s, by Newton's method for u_k = 1/s_k >= 0.
-
-    With `x = c + sum_k A_k q_k` and `||q_k|| <= r_k`, the point is `x = (I + sum_k s_k S_k)^-1 c` for
-    `S_k = A_k A_k'`, `s_k ||A_k'x|| = r_k` and `q_k = -s_k A_k'x`, where the u_k minimise the convex
-
-        g(u) = (sum_k r_k^2 u_k - c'(I + sum_k S_k / u_k)^-1 c) / 2.
-
-    MM-MPM of Ito, Takeda and Toh (2015), equation (34), is such a problem. A step leaves at least 1/20 of
-    each u_k. If a step fails, the fixed-point step `s_k <- r_k / ||A_k'x||`, which never raises g, replaces
-    it. If s_k is at its upper limit, q_k lies inside its ball, and x is orthogonal to the range of A_k up to
-    1e-8. If all s_k are at their limits, 0 may lie in U, and the limits are raised.
-    """
-    S, roots = [T.matrix for T in spectra], [T.root for T in spectra]
-    traces = np.array([T.trace for T in spectra])
-    first = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in S])
-    x, s = _newton(S, roots, c, radii, first if s is None else s, 1e8 / traces)
-    tiny = float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))
-    far = s
-    for _ in range(50 if tiny else 0):  # the ratios of s_k for which no q_k leaves its ball
-        far = far * (_HUGE / float(far @ traces))
-        H = sum((a * T for a, T in zip(far, S, strict=True)), start=np.eye(c.size))
-        nearer = linalg.solve(H, c, assume_a="pos", check_finite=False)
-        sizes = np.array([max(float(np.linalg.norm(R.T @ nearer)), _TINY) for R in roots])
-        if np.all(far * sizes <= radii):
-            return nearer, far
-        far = radii / sizes
-    return x, s
-
-
-def _newton(
-    S: Sequence[Matrix], roots: Sequence[Matrix], c: Vec, radii: Vec, s: Vec, most: Vec
-) -> tuple[Vec, Vec]:
-    """Run Newton's method in s with upper limits `s_k <= most_k`; return x and s."""
-
-    identity = np.eye(c.size, order="F")
-
-    def at(s: Vec) -> tuple[float, Vec, Matrix]:
-        H = identity.copy()
-        for a, T in zip(s, S, strict=True):
-            H += a * T
-        factor, info = _POTRF(H, lower=1, overwrite_a=1)
-        if info != 0:
-            raise linalg.LinAlgError("rounding leaves I + sum s_k S_k indefinite")
-        x = _POTRS(factor, c, lower=1)[0]
-        return 0.5 * float(radii**2 @ (1.0 / s) - c @ x), x, factor
-
-    s = np.minimum(s, most)
-    g, x, factor = at(s)
-    for _ in range(100):
-        sizes = np.array([max(float(np.linalg.norm(R.T @ x)), _TINY) for R in roots])
-        ratios = s * sizes / radii
-        free = (s < most) | (ratios > 1.0)
-        if np.all(np.abs(ratios[free] - 1.0) <= 1e-13):
-            break
-        Sx = np.column_stack([T @ x for T in S])
-        slope = 0.5 * (radii**2 - (s * sizes) ** 2)
-        curve = -np.outer(s**2, s**2) * (Sx.T @ _POTRS(factor, Sx, lower=1)[0])
-        curve[np.diag_indices_from(curve)] += sizes**2 * s**3
-        d = np.zeros_like(s)
-        try:
-            d[free] = -np.linalg.solve(curve[np.ix_(free, free)], slope[free])
-        except np.linalg.LinAlgError:
-            d[free] = np.inf
-        new, trial = s, None
-        if float(d @ slope) < 0.0:
-            new = np.minimum(1.0 / np.maximum(1.0 / s + d, 0.05 / s), most)
-            trial = at(new)
-        if trial is None or not trial[0] <= g + 1e-15 * abs(g):
-            new = np.minimum(np.clip(radii / sizes, 1e-3 * s, 1e3 * s), most)
-            trial = at(new)
-        moved = float(np.abs(new / s - 1.0).max())
-        s, (g, x, factor) = new, trial
-        if moved <= 1e-14:
-            break
-    return x, s
 
 
 def _extrapolated(last: Sequence[tuple[Vec, Vec]], radii: Vec) -> Vec | None:

@@ -1,22 +1,28 @@
-"""The secular equation for the minimum-norm point over one Euclidean ball of parameters, an ellipsoid.
+"""Secular equations for minimum-norm points over Euclidean balls of parameters (ellipsoids).
 
-For `x = c + A q`, `||q|| <= r`, the point nearest to 0 is
+For `x = c + sum_k A_k q_k`, `||q_k|| <= r_k`, the point nearest to 0 is
 
-    x = (I + s A A')^-1 c,   s ||A'x|| = r,   q = -s A'x,
+    x = (I + sum_k s_k S_k)^-1 c,   S_k = A_k A_k',   s_k ||A_k'x|| = r_k,   q_k = -s_k A_k'x,
 
-for a scalar s >= 0. This is a trust-region problem: in the basis of the eigenvectors of A A' every radius
-costs one scalar root. MM-FDA of Ito, Takeda and Toh (2015), equation (32), is such a problem; Conn, Gould
-and Toint (2000), chapter 7.
+one scalar s_k >= 0 for each ball. With one ball this is a trust-region problem: in the basis of the
+eigenvectors of S_1 every radius costs one scalar root. With several, u_k = 1/s_k minimises the convex
+
+    g(u) = (sum_k r_k^2 u_k - c'(I + sum_k S_k / u_k)^-1 c) / 2.
+
+MM-FDA and MM-MPM of Ito, Takeda and Toh (2015), equations (32) and (34), are such problems; Conn, Gould and
+Toint (2000), chapter 7, treat one ball.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from ucm.data.linear_map import Spectrum, Vec, has_spectrum, spectrum
 from ucm.data.options import COUNT, check_fields
@@ -31,17 +37,20 @@ from ucm.native import blas_threads
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
-_HUGE = 1e12  # s times the largest eigenvalue, at which x counts as 0
+_HUGE = 1e12  # s_k tr S_k at which x counts as 0
+_POTRF: Any
+_POTRS: Any
+_POTRF, _POTRS = linalg.get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)  # SciPy's checks take longer
 
 
 @dataclass(frozen=True)
 class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
-    """Solve by a secular equation: the nearest point of a single ellipsoid, also on the sphere.
+    """Solve by secular equations: nearest points of sums of ellipsoids; on the sphere, a single ellipsoid.
 
     Parameters
     ----------
     max_order
-        Largest number of features of a nearest point, the order of A A'.
+        Largest number of features of a nearest point, the order of the S_k.
     """
 
     max_order: int = 1500
@@ -51,16 +60,13 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
         check_fields(self, max_order=COUNT)
 
     def refuse(self, form: MinNorm | UnitNorm) -> str | None:
-        distance = form.image if isinstance(form, UnitNorm) else form
-        if distance.norm != 2.0:
-            return "it takes the Euclidean norm only"
-        for b in distance.blocks:
-            if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
-                return f"{b.domain!r} is no Euclidean ball around 0"
-        if len(distance.blocks) != 1 or distance.couplings:
-            return "it takes a single ellipsoid"
-        if isinstance(form, MinNorm) and form.n > self.max_order:
-            return f"its matrix would have order {form.n}, above {self.max_order}"
+        if isinstance(form, UnitNorm):
+            one = len(form.image.blocks) == 1
+            return _no_balls(form.image) if one or form.norm != 2.0 else "it takes a single ellipsoid"
+        if (why := _no_balls(form)) is not None:
+            return why
+        if form.n > self.max_order:
+            return f"its matrices would have order {form.n}, above {self.max_order}"
         return None
 
     def solve(self, form: MinNorm | UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
@@ -76,6 +82,18 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
             return _solve(form, monitor, unit)
 
 
+def _no_balls(form: MinNorm) -> str | None:
+    """Return the reason why a form is no sum of ellipsoids in the Euclidean norm; None if it is."""
+    if form.norm != 2.0:
+        return "it takes the Euclidean norm only"
+    if form.couplings:
+        return "the blocks are coupled by an intersection"
+    for b in form.blocks:
+        if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
+            return f"{b.domain!r} is no Euclidean ball around 0"
+    return None
+
+
 def _radius(block: Block) -> float:
     """Return the radius of the ball that is the domain of a block; 0 without a size."""
     size = block.domain.size()
@@ -83,25 +101,22 @@ def _radius(block: Block) -> float:
 
 
 def _solve(form: MinNorm, monitor: Monitor, unit: float) -> Answer:
-    """Solve a form, measured in `unit`."""
-    (block,), c = form.blocks, form.center
-    r = _radius(block)
-    if not has_spectrum(block.map):
-        monitor.hessian_passes += 0.5 * block.map.squares / max(1, form.stored)
+    """Solve a form, measured in `unit`, with its S_k."""
+    new = [b.map for b in form.blocks if not has_spectrum(b.map)]
+    monitor.hessian_passes += 0.5 * sum(A.squares for A in new) / max(1, form.stored)
     monitor.systems += 1
-    S = spectrum(block.map)
-    x, s = c.copy(), 0.0
-    if r * math.sqrt(S.trace) > 1e-15 * float(np.linalg.norm(c)) > 0.0:  # smaller moves of x are rounding
-        X, multipliers = one_ball(S, c, np.array([r]))
-        x, s = X[:, 0], float(multipliers[0])
-    product = block.map.rmatvec(x)
-    size = float(np.linalg.norm(product))
-    q = [-min(s, r / max(size, _TINY)) * product]
+    radii = np.array([_radius(b) for b in form.blocks])
+    x, s = _nearest([spectrum(b.map) for b in form.blocks], form.center, radii, monitor)
+    products = form.rmatvec(x)
+    sizes = np.array([float(np.linalg.norm(v)) for v in products])
+    steps = np.minimum(s, radii / np.maximum(sizes, _TINY))
+    q = [-t * v for t, v in zip(steps, products, strict=True)]
+    point = form.matvec(q)
     monitor.passes += form.pass_cost()
-    upper, length = form.space.norm(form.matvec(q)), float(np.linalg.norm(x))
-    largest, gap, lower = max(upper, form.space.norm(c)), np.inf, -np.inf
+    upper, length = form.space.norm(point), float(np.linalg.norm(x))
+    largest, gap, lower = max(upper, form.space.norm(form.center)), np.inf, -np.inf
     if length > 0.0:
-        lower = (float(c @ x) - r * size) / length
+        lower = (float(form.center @ x) - float(radii @ sizes)) / length
         gap = (upper - lower) / max(upper, 1e-12 * largest, _TINY)
     if monitor.at_zero(upper, lower, largest):
         gap = 0.0
@@ -109,8 +124,26 @@ def _solve(form: MinNorm, monitor: Monitor, unit: float) -> Answer:
     monitor.report(monitor.iterations + 1, -unit * upper, gap)
     if monitor.reached(gap, monitor.tol):
         return answer
-    left = f"the secular equation is solved up to a relative gap of {gap:.2g}; take another solver"
+    left = f"the secular equations are solved up to a relative gap of {gap:.2g}; take another solver"
     return answer.after("interrupted" if monitor.timed_out else "stalled", left)
+
+
+def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, monitor: Monitor) -> tuple[Vec, Vec]:
+    """Solve for x and s."""
+    least = 1e-15 * float(np.linalg.norm(c))  # smaller moves of x are rounding
+    reach = [r * math.sqrt(T.trace) for T, r in zip(S, radii, strict=True)]
+    used = [k for k, size in enumerate(reach) if size > least]
+    all_s = np.zeros(radii.size)
+    x = c.copy()
+    if not c.any() or not used:
+        return x, all_s
+    parts = [S[k] for k in used]
+    if len(used) == 1:
+        X, multipliers = one_ball(parts[0], c, radii[used])
+        x, all_s[used[0]] = X[:, 0], multipliers[0]
+    else:
+        x, all_s[used] = several(parts, c, radii[used], None, monitor)
+    return x, all_s
 
 
 def one_ball(S: Spectrum, c: Vec, radii: Vec) -> tuple[Matrix, Vec]:
@@ -122,6 +155,89 @@ def one_ball(S: Spectrum, c: Vec, radii: Vec) -> tuple[Matrix, Vec]:
     b = vectors.T @ c
     u = secular_root(values, values * b * b, radii, float(values[-1]) / _HUGE)
     return vectors @ (b[:, None] * (u / (u + values[:, None]))), 1.0 / u
+
+
+def several(
+    spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
+) -> tuple[Vec, Vec]:
+    """Solve for x and s with several balls, by Newton's method on the dual g(u) over u_k >= 0.
+
+    A step leaves at least 1/20 of each u_k. If a step fails, the fixed-point step `s_k <- r_k / ||A_k'x||`,
+    which never raises g, replaces it. If s_k is at its upper limit, q_k lies inside its ball, and x is
+    orthogonal to the range of A_k up to 1e-8. If all s_k are at their limits, 0 may lie in U, and the limits
+    are raised.
+    """
+    S, roots = [T.matrix for T in spectra], [T.root for T in spectra]
+    traces = np.array([T.trace for T in spectra])
+    first = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in S])
+    x, s = _newton(S, roots, c, radii, first if s is None else s, 1e8 / traces, monitor)
+    tiny = float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))
+    far = s
+    for _ in range(50 if tiny else 0):  # the ratios of s_k for which no q_k leaves its ball
+        if monitor.timed_out:
+            break
+        far = far * (_HUGE / float(far @ traces))
+        H = sum((a * T for a, T in zip(far, S, strict=True)), start=np.eye(c.size))
+        nearer = linalg.solve(H, c, assume_a="pos", check_finite=False)
+        sizes = np.array([max(float(np.linalg.norm(R.T @ nearer)), _TINY) for R in roots])
+        if np.all(far * sizes <= radii):
+            return nearer, far
+        far = radii / sizes
+    return x, s
+
+
+def _newton(
+    S: Sequence[Matrix],
+    roots: Sequence[Matrix],
+    c: Vec,
+    radii: Vec,
+    s: Vec,
+    most: Vec,
+    monitor: Monitor,
+) -> tuple[Vec, Vec]:
+    """Run Newton's method in s with upper limits `s_k <= most_k`; return x and s."""
+
+    identity = np.eye(c.size, order="F")
+
+    def at(s: Vec) -> tuple[float, Vec, Matrix]:
+        H = identity.copy()
+        for a, T in zip(s, S, strict=True):
+            H += a * T
+        factor, info = _POTRF(H, lower=1, overwrite_a=1)
+        if info != 0:
+            raise linalg.LinAlgError("rounding leaves I + sum s_k S_k indefinite")
+        x = _POTRS(factor, c, lower=1)[0]
+        return 0.5 * float(radii**2 @ (1.0 / s) - c @ x), x, factor
+
+    s = np.minimum(s, most)
+    g, x, factor = at(s)
+    for _ in range(100):
+        sizes = np.array([max(float(np.linalg.norm(R.T @ x)), _TINY) for R in roots])
+        ratios = s * sizes / radii
+        free = (s < most) | (ratios > 1.0)
+        if np.all(np.abs(ratios[free] - 1.0) <= 1e-13) or monitor.timed_out:
+            break
+        Sx = np.column_stack([T @ x for T in S])
+        slope = 0.5 * (radii**2 - (s * sizes) ** 2)
+        curve = -np.outer(s**2, s**2) * (Sx.T @ _POTRS(factor, Sx, lower=1)[0])
+        curve[np.diag_indices_from(curve)] += sizes**2 * s**3
+        d = np.zeros_like(s)
+        try:
+            d[free] = -np.linalg.solve(curve[np.ix_(free, free)], slope[free])
+        except np.linalg.LinAlgError:
+            d[free] = np.inf
+        new, trial = s, None
+        if float(d @ slope) < 0.0:
+            new = np.minimum(1.0 / np.maximum(1.0 / s + d, 0.05 / s), most)
+            trial = at(new)
+        if trial is None or not trial[0] <= g + 1e-15 * abs(g):
+            new = np.minimum(np.clip(radii / sizes, 1e-3 * s, 1e3 * s), most)
+            trial = at(new)
+        moved = float(np.abs(new / s - 1.0).max())
+        s, (g, x, factor) = new, trial
+        if moved <= 1e-14:
+            break
+    return x, s
 
 
 def _least_on_surface(form: UnitNorm, monitor: Monitor) -> Answer:
