@@ -35,6 +35,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import SolverError
 from ucm.evidence.feasible_point import INSIDE
 from ucm.evidence.penalty_split import split_by_program
+from ucm.forms.objective import times
 from ucm.language.contracts import round_violation
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.terms import Bound, ConvexLoss, Penalty, SubtractedPart
@@ -144,7 +145,7 @@ class SampleDual(Dual):
         self.rests = bool(np.all(np.abs(base) <= _REST * sum((c for _, c in terms), start=np.abs(base))))
         each = split_slopes(terms, margin, slopes)
         self.change = [s - s0 for s, s0 in zip(each, self.base, strict=True)]
-        weighted = (c * d for d, (_, c) in zip(self.change, terms, strict=True))
+        weighted = (times(c, d) for d, (_, c) in zip(self.change, terms, strict=True))
         self.signed = y * functools.reduce(np.add, weighted)
         self.signed_base = y * (0.0 if self.rests else base)
         total, size = float(self.signed.sum()), float(np.abs(self.signed).sum())
@@ -164,7 +165,7 @@ class SampleDual(Dual):
         gains = []
         for (loss, c), s0, d in zip(self.terms, self.base, self.change, strict=True):
             s = np.clip(s0 + keep * d, *loss.ends)
-            gains.append(c * (loss.offset * s - loss.conjugate(s)))
+            gains.append(times(c, loss.offset * s - loss.conjugate(s)))
         return gains
 
     def images(self, adjoint: Callable[[Vec], Vec]) -> tuple[Vec, Vec | float]:
@@ -234,7 +235,7 @@ def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
         return [loss.gradient(loss.offset - t) for loss, _ in terms]
 
     def total(each: list[Vec]) -> Vec:
-        return sum((c * s for s, (_, c) in zip(each, terms, strict=True)), np.zeros(margin.size))
+        return sum((times(c, s) for s, (_, c) in zip(each, terms, strict=True)), np.zeros(margin.size))
 
     if slopes is None:
         return at(margin)

@@ -135,7 +135,7 @@ class Composite:
         """Return for each sample the weighted sum of `end(loss)`, an extreme slope, over the losses."""
         total = np.zeros(self.m)
         for loss, c in self.parts:
-            total += end(loss) if c is None else _times(c, end(loss))
+            total += end(loss) if c is None else times(c, end(loss))
         return total
 
     @property
@@ -275,7 +275,7 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
     total = np.zeros(margin.size)
     for loss, c in parts:
         slopes = loss.gradient(loss.offset - margin)
-        total += slopes if c is None else _times(c, slopes)
+        total += slopes if c is None else times(c, slopes)
     return total
 
 
@@ -295,7 +295,7 @@ def balance(signed: Vec) -> Vec:
     return np.where(signed > 0.0, min(1.0, down / up), min(1.0, up / down))
 
 
-def _times(c: Vec, s: float | Vec) -> Vec:
+def times(c: Vec, s: float | Vec) -> Vec:
     """Return the product `c s`, with 0 where c is 0, even for an infinite s."""
     return np.multiply(c, s, out=np.zeros(c.size), where=c > 0.0)
 
@@ -303,7 +303,7 @@ def _times(c: Vec, s: float | Vec) -> Vec:
 def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
     """Return the slopes of one weighted loss, clipped to the domain of its conjugate."""
     low, top = loss.lowest(), loss.steepest()
-    return np.clip(slopes, low, top) if c is None else np.clip(slopes, _times(c, low), _times(c, top))
+    return np.clip(slopes, low, top) if c is None else np.clip(slopes, times(c, low), times(c, top))
 
 
 def weighed(
