@@ -516,7 +516,6 @@ def test_features_in_place_of_a_kernel_over_rows_and_in_estimators() -> None:
         ({"kernel": pairwise_kernels, "kernel_approx": 5}, "rbf.*got the kernel pairwise.*a transformer"),
         ({"kernel": "sigmoid", "coef0": 1.0, "kernel_approx": 50}, "got the eigenvalue -.*rbf"),
     ],
-    ids=repr,
 )
 def test_no_features_in_place_of_a_kernel(options: dict, message: str) -> None:
     X, y = sample()
