@@ -462,10 +462,14 @@ def test_solves_that_overlap_leave_the_threads_of_blas() -> None:
     """The first to enter leaves before the second: the limit ends with the last."""
     with ThreadpoolController().limit(limits=2, user_api="blas"):
         first, second = blas_threads(10, 10**6), blas_threads(10, 10**6)
-        before = [pool["num_threads"] for pool in ThreadpoolController().info()]
+
+        def threads() -> list[int]:
+            return [p["num_threads"] for p in ThreadpoolController().info() if p["user_api"] == "blas"]
+
+        before = threads()
         counts = []
         for step in (first.__enter__, second.__enter__, first.__exit__, second.__exit__):
             step(*(None, None, None) if step.__name__ == "__exit__" else ())
-            counts.append([pool["num_threads"] for pool in ThreadpoolController().info()])
+            counts.append(threads())
         one = [1] * len(before)
         assert counts == [one, one, one, before] and before != one

@@ -143,8 +143,9 @@ class SampleDual(Dual):
             self.base.append(np.clip(s0, *loss.ends))
             base = base + c * self.base[-1] if np.any(self.base[-1]) else base
         self.rests = bool(np.all(np.abs(base) <= _REST * sum((c for _, c in terms), start=np.abs(base))))
-        each = split_slopes(terms, margin, slopes)
-        self.change = [s - s0 for s, s0 in zip(each, self.base, strict=True)]
+        with np.errstate(invalid="ignore"):  # infinite slopes of samples of weight 0
+            each = split_slopes(terms, margin, slopes)
+            self.change = [s - s0 for s, s0 in zip(each, self.base, strict=True)]
         weighted = (times(c, d) for d, (_, c) in zip(self.change, terms, strict=True))
         self.signed = y * functools.reduce(np.add, weighted)
         self.signed_base = y * (0.0 if self.rests else base)
@@ -163,9 +164,10 @@ class SampleDual(Dual):
     def _gains(self, keep: Bound) -> list[Vec]:
         """Return the terms of the bound by loss and sample, at parts `keep` of the segment."""
         gains = []
-        for (loss, c), s0, d in zip(self.terms, self.base, self.change, strict=True):
-            s = np.clip(s0 + keep * d, *loss.ends)
-            gains.append(times(c, loss.offset * s - loss.conjugate(s)))
+        with np.errstate(invalid="ignore", over="ignore"):
+            for (loss, c), s0, d in zip(self.terms, self.base, self.change, strict=True):
+                s = np.clip(s0 + keep * d, *loss.ends)
+                gains.append(times(c, loss.offset * s - loss.conjugate(s)))
         return gains
 
     def images(self, adjoint: Callable[[Vec], Vec]) -> tuple[Vec, Vec | float]:

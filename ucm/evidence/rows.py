@@ -7,6 +7,7 @@ of the rows, which any solver may choose.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import as_double, row_parts
 from ucm.evidence.bound import FeatureNormal, SampleDual, SumDual, lower_bound
 from ucm.evidence.certificate import fault, interval, of_objective
+from ucm.evidence.feasible_point import BESIDE
 from ucm.forms.objective import slopes_of
 from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
 from ucm.forms.solution import Certificate
@@ -115,15 +117,29 @@ def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSu
     sums = HullSums(*_over(form.data.source, proof.rows, _hull_sums, w, parts))
     norm, totals = float(np.linalg.norm(w)), np.array(form.weight_sums)
     radii = np.array([radius for _, radius in form.balls])
+    # equal weights, or none, mixed in give the sums of the classes; they move x by no more than `moved`
+    full = np.array(form.scales) * form.data.counts
+    most = np.minimum(2.0 * totals, full * [loss.steepest() for loss in losses])
+    far = np.where(sums.totals < totals, most, 0.0)
+    part = np.where(
+        sums.totals == totals,
+        0.0,
+        (totals - sums.totals) / np.where(far == sums.totals, 1.0, far - sums.totals),
+    )
+    ends = [float(loss.conjugate(np.array([s]))[0]) for loss, s in zip(losses, far / full, strict=True)]
+    heights = (1.0 - part) * sums.heights + part * full * ends
+    longest = math.sqrt(form.n) * form.data.scale
+    moved = float(np.abs(form.factors) @ (part * (far + totals))) * longest
     height = totals @ proof.mu + t @ radii + t[of] @ sums.losses
     primal = float(height) / norm if norm > 0.0 and (t > 0.0).all() else np.inf
-    excess = np.bincount(of, sums.heights, radii.size) - radii
+    excess = np.bincount(of, heights, radii.size) - radii
     beyond = excess / np.maximum(np.abs(radii), 1.0)
-    violation = max(sums.outside, float(np.abs(sums.totals / totals - 1.0).max()), float(beyond.max()))
+    missed = float(np.abs(sums.totals / totals - 1.0).max())
+    violation = max(sums.outside, missed if missed > BESIDE else 0.0, float(beyond.max()))
     if proof.points is None or not _all_rows(form, sums.weights):
         violation = np.nan
     x = np.array(form.factors) @ sums.points
-    size = float(np.linalg.norm(x))
+    size = float(np.linalg.norm(x)) + moved
     return interval(primal, size, round_violation(violation), form.data.scale, wrong=_PASS), sums
 
 
