@@ -119,6 +119,24 @@ def test_losses_without_the_slope_zero(solver: str) -> None:
     assert found.objective == pytest.approx(optimum(model, X, Y), rel=1e-6)
 
 
+@pytest.mark.parametrize("penalty", [L1(), LInf(), GroupLasso([0, 0, 1])], ids=repr)
+def test_base_points_outside_of_the_domain_of_the_penalty_bound_nothing(penalty: ProximalPenalty) -> None:
+    """Where the slopes of the losses are not 0, no point of the segment may lie in the domain of R*."""
+    bounded = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        labels = np.where(np.arange(12) % 2, 1.0, -1.0)
+        table = rng.standard_normal((12, 3)) + 0.3 * labels[:, None]
+        model = Hinge() + rng.uniform(0.05, 0.6) * Linear() + rng.uniform(0.3, 6.0) * penalty
+        plan = ucm.compile(model, table, labels)
+        best = plan.reference(scaled=True).solve(solver="CLARABEL")  # -inf where it is unbounded
+        bounded += bool(np.isfinite(best))
+        for size in (0.0, 0.01, 1.0):
+            proof = plan.certify(w=size * rng.standard_normal(3), b=float(rng.standard_normal()))
+            assert proof.dual == -np.inf or proof.dual <= best + 1e-6
+    assert 0 < bounded < 12
+
+
 def test_losses_without_the_slope_zero_over_rows() -> None:
     model = Logistic() + 0.1 * Linear() + 0.5 * L2()
     found = ucm.solve(model, ucm.open_rows(X, Y, block=30))

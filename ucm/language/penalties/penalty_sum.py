@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
+from ucm.language.contracts import round_violation
 from ucm.language.objective import ScaledPenalty, split_scalar
 from ucm.language.penalties.norms import L2, LInf
 from ucm.language.penalties.quadratic import Quadratic
@@ -209,7 +210,7 @@ class CombinedPenalty:
         """Return the largest step t in [0, 1] with `u + t z` in dom R*, and the violation accepted.
 
         A violation at the size of rounding, relative to `size()`, that of the terms that cancel in z, is
-        reported, since without it t would be 0.
+        reported, since without it t would be 0. So is that of u, if no step from u reaches dom R*.
         """
         over = self.gauge(u + z) - 1.0
         if over <= 0.0:
@@ -228,8 +229,10 @@ class CombinedPenalty:
             bound = np.where(z > 0.0, self._box[1], self._box[0])
             outside = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(bound))
             steps = (bound[outside] - u[outside]) / z[outside]
-            return max(float(steps.min(initial=1.0)), 0.0), 0.0
-        return last(lambda t: self.gauge(u + t * z) <= 1.0, 0.0, 1.0)[0], 0.0
+            step = max(float(steps.min(initial=1.0)), 0.0)
+        else:
+            step = last(lambda t: self.gauge(u + t * z) <= 1.0, 0.0, 1.0)[0]
+        return step, round_violation(self.gauge(u + step * z) - 1.0)
 
     def conjugate_bound(
         self, z: Vec, u: Vec, size: Callable[[], float], w: Vec | None
