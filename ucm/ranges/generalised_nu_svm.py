@@ -214,7 +214,7 @@ class GeneralisedNuSVM:
         unit = max(abs(primal), abs(least) if np.isfinite(least) else 0.0, 1e-9 * terms_size, 1e-300)
         certificate = bracket(
             primal, least, outside, unit, rounding=1e-14 * terms_size, size=unit,
-            wrong=f"a dual point above the primal one); {fault('the conjugate of a loss', self.model)}",
+            wrong=f"a dual point above the primal one); {fault('the conjugate of a loss', self.declared)}",
         )  # fmt: skip
         return Bounds(certificate, w, b, rho, q)
 
