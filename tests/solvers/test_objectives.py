@@ -444,8 +444,7 @@ def test_columns_of_very_different_sizes_end(model: Objective) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = ucm.solve(model, X, y)
-    assert found.status != "optimal" or found.certificate.relative_gap <= 1e-6
-    assert found.certificate.dual <= 16.0 and found.certificate.primal <= 16.0 * (1.0 + 1e-12)
+    assert found.certificate.dual <= found.certificate.primal <= 16.0 * (1.0 + 1e-12)  # that of w = 0
 
 
 def test_the_printed_stop_of_dca() -> None:
