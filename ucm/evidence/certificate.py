@@ -152,7 +152,7 @@ def is_proven(certificate: Certificate, tol: float) -> bool:
 def at_zero(norm: float, violation: float) -> Certificate:
     """Return the certificate of w = 0 for a point x of U near 0: the optimum is at least `-||x||`.
 
-    There is no upper bound, as w does not have the length 1.
+    There is no upper bound, as w does not have length 1.
     """
     return bracket(math.inf, -norm, violation, 1.0, rounding=0.0, size=1.0, wrong=None)
 

@@ -25,7 +25,7 @@ class Certificate:
     Attributes
     ----------
     primal : upper bound: the value of the declared problem at w, `max over x in U of -w'x` for a set; inf for
-        w = 0 of a set, which has not the length 1
+        w = 0 of a set, as w then does not have length 1
     dual : lower bound: minus the norm of x, a point of U; -inf if x lies outside
     gap : `primal - dual`, non-negative up to rounding; a bound of the error of the objective
     relative_gap : `gap / ||x||_q`, at least -1e-9; relative to the size of U if 0 lies in U
