@@ -136,7 +136,7 @@ def test_features_of_a_kernel_block_by_block() -> None:
 @pytest.fixture
 def out_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 100 samples were many."""
-    monkeypatch.setattr(importlib.import_module("ucm.compiler.compile"), "_MANY", 100)
+    monkeypatch.setattr(importlib.import_module("ucm.compiler.lowering"), "_MANY", 100)
     monkeypatch.setattr(importlib.import_module("ucm.compiler.out_of_core"), "_LONG", 10)
 
 

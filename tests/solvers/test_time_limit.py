@@ -262,7 +262,7 @@ def test_any_limit_gives_an_interval(
     if where == "rows":
         data = (ucm.open_rows(X, y, block=400),)
     elif where == "out-of-core":
-        monkeypatch.setattr("ucm.compiler.compile._MANY", 100)
+        monkeypatch.setattr("ucm.compiler.lowering._MANY", 100)
         monkeypatch.setattr("ucm.compiler.out_of_core._LONG", 1)
     elif where == "features":
         classifier.set_params(kernel="rbf", kernel_approx=20)

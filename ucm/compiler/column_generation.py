@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Regime
+from ucm.compiler.lowering import BoundModel, ExternalAnswer, Lowering, Proof, Recovered, Regime
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import drawn, outermost, refuse_gathering
@@ -82,6 +82,12 @@ class ColumnGenerationLowering(DistanceLowering):
         self.y, self.places = np.zeros(0), np.zeros(0, dtype=np.int64)
         self.uncounted, self.seen = 0, set[tuple[bytes, float]]()
         self._sample(_SAMPLE)
+
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        """Return the lowering of a set with hulls for the means and covariances of all rows."""
+        hulls = bound.model.nodes_of_type(Hull)
+        return (ColumnGenerationLowering(bound.model, bound.data, bound.requested),) if hulls else ()
 
     def _sample(self, size: int) -> None:
         step = max(1, self.source.m // size)

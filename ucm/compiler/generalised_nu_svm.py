@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ucm.compiler.lowering import (
+    BoundModel,
     ExternalAnswer,
     Lowering,
     Proof,
     Recovered,
     Regime,
+    in_its_space,
     warm_start_error,
 )
 from ucm.compiler.recover import bias
-from ucm.compiler.robust import minimum_norm
+from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.errors import ParameterError
 from ucm.evidence.reference import Verification, compared, solved
 from ucm.forms.monitor import Monitor
@@ -23,7 +26,7 @@ from ucm.forms.objective import Composite
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.robust import RobustMargin
-from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
+from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM, radius_from_lambda
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -45,6 +48,14 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
     def __init__(self, problem: GeneralisedNuSVM, requested: str | Solver = "auto") -> None:
         self.problem, self.requested = problem, requested
         self.model, self.data, self.form = problem.model, problem.data, problem.form
+
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        """Return the lowering of a model by lam; of an active bound, that of the set with its radius."""
+        problem = radius_from_lambda(bound.model, in_its_space(bound.data, bound.gram))
+        if problem.active:
+            return DistanceLowering.candidates(replace(bound, model=problem.model))
+        return (GeneralisedNuSVMLowering(problem, bound.requested),)
 
     @property
     def regime(self) -> Regime:

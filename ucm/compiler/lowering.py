@@ -20,17 +20,21 @@ from ucm.data.gram import Expansion, Gram
 from ucm.data.kernel_features import FeatureFunction
 from ucm.data.linear_map import Vec
 from ucm.data.weights import EffectiveWeights
-from ucm.errors import DataError, ParameterError, SolverError
+from ucm.errors import CompositionError, DataError, ParameterError, SolverError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.reference import Verification
 from ucm.evidence.support import vector_of
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver, StandardForm, checked
+from ucm.language.node import Node
+from ucm.language.objective import Objective
+from ucm.language.robust import by_lam
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
+_MANY = 200_000  # least number of samples in memory that are read block by block
 _SAME = 1e-9  # relative difference of equal minima
 _OUTSIDE = 1e-2  # relative violation of an invalid answer
 
@@ -156,6 +160,60 @@ class ExternalAnswer:
             self.refuse(f"no kernel hides the features; give w{others}", "coefficients")
 
 
+@dataclass(frozen=True)
+class BoundModel:
+    """A declaration bound to data, and the requested solver: what a lowering is made from.
+
+    Attributes
+    ----------
+    model : the declaration, without relative parameters
+    data : the samples in memory, or the statistics of rows that are read block by block
+    gram : the Gram matrix of an exact kernel; None without one
+    requested : the solver by name or as an instance, or "auto"
+    alone : True for a single solve, False for one of a sequence of solves over the same samples
+    """
+
+    model: Any  # a RobustMargin or an Objective, as the kind tells
+    data: Data
+    gram: Gram | None = None
+    requested: str | Solver = "auto"
+    alone: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of problem, by which `ucm.compiler.compile.LOWERINGS` lists the lowerings."""
+        if isinstance(self.model, Objective):
+            return "objective" if self.data.source is None else "objective over rows"
+        if self.data.source is not None:
+            return "set over rows"
+        if by_lam(self.model):
+            return "set by lam"
+        blocks = self.alone and self.requested == "auto" and self.gram is None and self.data.m >= _MANY
+        return "set of many samples" if blocks else "set"
+
+    @property
+    def hides_features(self) -> bool:
+        """True if a nonlinear kernel replaces the features by its own feature space."""
+        return self.gram is not None and self.gram.kernel.name != "linear"
+
+
+def in_its_space(data: Data, gram: Gram | None) -> Data:
+    """Return the samples in coordinates of the feature space of a nonlinear kernel; otherwise unchanged."""
+    return data if gram is None or gram.kernel.name == "linear" else data.in_feature_space(gram)
+
+
+def check_features(declared: Node) -> None:
+    """Raise `CompositionError` if a declaration uses feature coordinates, which a kernel hides."""
+    node = declared.in_features()
+    if node is not None:
+        raise CompositionError(
+            f"kernel: {node!r} is written in the features, and a kernel replaces these by its own feature "
+            "space; use sets made of samples (hulls, ellipsoids of means and covariances, Ball(0, r)), L2() "
+            "or Norm(2), derive a class of your own from ucm.extend.RotationInvariant, or use an "
+            "approximation of the kernel, kernel_approx=500"
+        )
+
+
 class Lowering(ABC, Generic[Form]):
     """A model bound to data and translated to a standard form, with the way back to a classifier.
 
@@ -178,6 +236,15 @@ class Lowering(ABC, Generic[Form]):
     factor: float = 1.0
     bias_rules: tuple[str, ...] = BIAS_RULES
     bias_refusal: ClassVar[str] = "b is a variable of this objective"
+
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        """Return the lowerings that this class offers for a model, the preferred one first; () for none.
+
+        `ucm.compiler.compile.LOWERINGS` lists the classes that are asked for each `BoundModel.kind`. By
+        default none, for a class that only takes over from another lowering.
+        """
+        return ()
 
     @property
     def kernel(self) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.compiler.lowering import (
+    BoundModel,
     ExternalAnswer,
     Form,
     Lowering,
@@ -16,23 +17,30 @@ from ucm.compiler.lowering import (
     Recovered,
     Regime,
     Verdict,
+    check_features,
+    in_its_space,
     warm_start_error,
 )
+from ucm.compiler.route import requested_solvers
 from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
-from ucm.errors import ParameterError
+from ucm.errors import ParameterError, SolverError
 from ucm.evidence.bound import FeatureNormal, KernelNormal, Normal
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.objective import certify_objective, is_local, is_unattained
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual
+from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual, weighed
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
-from ucm.language.objective import Objective
+from ucm.language.losses import Hinge
+from ucm.language.objective import Objective, split_scalar
+from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.quadratic import evaluated
+from ucm.language.statistics.affine import MatrixNode
 from ucm.language.terms import Penalty
 from ucm.native import blas_threads
 from ucm.solvers import DCA
@@ -112,6 +120,32 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         composite = self.split.convex and requested != DCA.name and not isinstance(requested, DCA)
         self.form = self.split.G if composite else self.split
 
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        """Return the dual if the model is a pSVM, and the problem in w.
+
+        With a kernel, w has the coordinates of the span of the samples.
+        """
+        model, data, gram, solver = bound.model, bound.data, bound.gram, bound.requested
+        hidden = bound.hides_features  # penalties use the features
+        if not hidden and model.nodes_of_type(MatrixNode):
+            model = replace(model, penalty=evaluated(model.penalty, data))
+        terms = None if hidden and model.in_features() is not None else _hinge_terms(model, data)
+        pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
+        if not hidden:
+            rules = HingeDualLowering.bias_rules if pairs else ("auto",)
+            return (*pairs, ObjectiveLowering(model, data, solver, rules))
+        if not pairs:
+            check_features(model)
+            return (ObjectiveLowering(model, in_its_space(data, gram), solver),)
+        if requested_solvers(solver, Composite):
+            name = solver if isinstance(solver, str) else solver.name
+            raise SolverError(
+                f"solver {name!r} does not take this model: it works on features, and a kernel hides "
+                'them; use solver="auto"'
+            )
+        return pairs
+
     @property
     def regime(self) -> Regime:
         if self.split.convex:
@@ -187,6 +221,22 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
         recovered = Recovered(w, b, None, weights, "variable")
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
+
+
+def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
+    """Return (p, C, lam, sample weights) of `C * Hinge(p) + lam * L2()`; None for another model, or weight 0.
+
+    Two such losses, one for each class, count as one.
+    """
+    convex, concave = model.loss.split()
+    added, subtracted = model.penalty.split()
+    losses, weights = weighed(convex, data)
+    C, loss = split_scalar(losses[0])
+    lam = CombinedPenalty(added).square
+    if len(losses) > 1 or concave or not isinstance(loss, Hinge) or lam is None or subtracted:
+        return None
+    c = data.factors if weights[0] is None else weights[0]
+    return (loss.p, C, lam, c) if c.all() else None
 
 
 def critical(certificate: Certificate, tol: float, is_local: Callable[[], bool]) -> Verdict | None:

@@ -1,4 +1,4 @@
-"""Samples read block by block: the lowerings of two hulls and of `loss + penalty`, and the choice of one."""
+"""Samples read block by block: the lowerings of two hulls and of `loss + penalty`, and their statistics."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
-from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Regime, Verdict
+from ucm.compiler.column_generation import of_vertices
+from ucm.compiler.lowering import BoundModel, ExternalAnswer, Lowering, Proof, Recovered, Regime, Verdict
 from ucm.compiler.objective import critical
 from ucm.compiler.recover import BIAS_RULES, bias, least_error_bias
 from ucm.compiler.robust import DistanceLowering, proof_of_distance
@@ -73,6 +73,19 @@ class OutOfCoreLowering(Lowering[Form]):
     """
 
     rows: RowData
+
+    def __init__(self, model: RobustMargin | Objective, rows: RowData, requested: str | Solver) -> None:
+        self.model, self.requested, self.data, self.rows = model, requested, rows, rows
+
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        """Return the lowering of the statistics of rows; raise `DataError` if no route takes its form."""
+        if not isinstance(bound.data, RowData):
+            return ()
+        lowering = cls(bound.model, bound.data, bound.requested)
+        if bound.requested == "auto" and choose(lowering.form, "auto") is None:
+            refuse_gathering(lowering.rows.source, f"{bound.model!r} with {bound.data.n} features")
+        return (lowering,)
 
     @abstractmethod
     def describe_form(self) -> str:
@@ -217,8 +230,8 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     bias_rules = _RULES
     bias_refusal = "over rows that are read block by block it is not known"
 
-    def __init__(self, model: RobustMargin, rows: RowData, requested: str | Solver = "auto") -> None:
-        self.model, self.requested, self.data, self.rows = model, requested, rows, rows
+    def __init__(self, model: RobustMargin, rows: RowData, requested: str | Solver) -> None:
+        super().__init__(model, rows, requested)
         self.form = row_hulls(model, rows)
         refuse_squares(rows.scale, "hulls of rows")
 
@@ -357,6 +370,21 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
         self.model, self.requested, self.data, self.rows = model, "auto", data, in_memory(data)
         self.form = row_hulls(model, self.rows)
 
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        """Return the lowering of two hulls of many dense samples, which blocks of rows solve faster."""
+        model, data = bound.model, bound.data
+        takes = (
+            data.m >= _LONG * data.n
+            and isinstance(data.table, np.ndarray)
+            and model.norm == 2.0
+            and data.weighing.samples is None
+            and of_hulls(model.set)
+            and not groups_in(model)
+            and kinds_of(model) in ({"pos", "neg"}, {"signed"})
+        )
+        return (InMemoryHullsLowering(model, data),) if takes else ()
+
     @functools.cached_property
     def memory(self) -> DistanceLowering:
         """The `DistanceLowering` of the same model, for solvers that take all samples at once."""
@@ -431,15 +459,15 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 
     bias_rules = ("auto",)
 
-    def __init__(self, model: Objective, data: RowData, requested: str | Solver = "auto") -> None:
-        self.model, self.requested, self.data, self.rows = model, requested, data, data
+    def __init__(self, model: Objective, rows: RowData, requested: str | Solver) -> None:
+        super().__init__(model, rows, requested)
         for penalty in model.nodes_of_type(Penalty):
-            penalty.check_features(data.n)
+            penalty.check_features(rows.n)
         self.written_model = model
         if groups_in(model):  # what the rows weigh says in which group they are
             first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
             self.written_model = _base(first) + model.penalty
-        self.form = RowLosses.of(self.written_model, data)
+        self.form = RowLosses.of(self.written_model, rows)
 
     @property
     def regime(self) -> Regime:
@@ -499,23 +527,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         )
 
 
-# --- the choice of the statistics and of the lowering ------------------------------------------------
-def in_blocks(model: RobustMargin | Objective, data: Data) -> bool:
-    """True if a model is two hulls of many dense in-memory samples, solved faster by blocks of rows."""
-    return (
-        data.source is None
-        and data.m >= _LONG * data.n
-        and isinstance(data.table, np.ndarray)
-        and isinstance(model, RobustMargin)
-        and model.norm == 2.0
-        and data.weighing.samples is None
-        and not model.relative_names()
-        and of_hulls(model.set)
-        and not groups_in(model)
-        and kinds_of(model) in ({"pos", "neg"}, {"signed"})
-    )
-
-
+# --- the choice of the statistics ----------------------------------------------------------------
 def of_statistics(U: Node) -> bool:
     """True if the samples of a set enter only through means and covariances."""
     if isinstance(U, Mean | Covariance):
@@ -560,21 +572,3 @@ def _factors(model: RobustMargin | Objective, rows: RowSource) -> Factors | None
 def _has_hulls_and_moments(model: RobustMargin) -> bool:
     """True if a set combines whole hulls with means or covariances."""
     return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
-
-
-def lower_rows(model: RobustMargin | Objective, data: Data, solver: str | Solver) -> Lowering | None:
-    """Return the out-of-core lowering of a model, from the statistics of `statistics_of_rows`.
-
-    None if the means and covariances of all rows are all that it needs.
-    """
-    lowering: Lowering
-    if isinstance(model, Objective):
-        lowering = OutOfCoreLossesLowering(model, data, solver)  # type: ignore[arg-type]
-    elif isinstance(data, RowData):
-        lowering = OutOfCoreHullsLowering(model, data, solver)
-    else:
-        generated = _has_hulls_and_moments(model)
-        return ColumnGenerationLowering(model, data, solver) if generated else None
-    if solver == "auto" and choose(lowering.form, solver) is None:
-        refuse_gathering(lowering.rows.source, f"{model!r} with {data.n} features")
-    return lowering

@@ -11,9 +11,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucm.compiler.compile import bound, in_its_space, plan_of
+from ucm.compiler.compile import bound, plan_of
 from ucm.compiler.grid import chosen_names, numbers_in, simple_first, spread
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
+from ucm.compiler.lowering import in_its_space
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, is_stored
 from ucm.data.deadline import time_of

@@ -16,9 +16,10 @@ from sklearn.model_selection import LeaveOneOut
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from ucm.compiler.compile import in_its_space, with_kernel
 from ucm.compiler.grid import candidates, chosen_names, simple_first
+from ucm.compiler.lowering import in_its_space
 from ucm.data.bound_data import Data, bind, is_stored
+from ucm.data.kernel_options import with_kernel
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import one_of
 from ucm.data.readers import open_rows

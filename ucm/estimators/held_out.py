@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.compile import plan_of, with_kernel
+from ucm.compiler.compile import plan_of
 from ucm.compiler.path import solve_in_turn
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import least_error
 from ucm.data.bound_data import bind, known_by
+from ucm.data.kernel_options import with_kernel
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.moments import Moments, without_each
 from ucm.errors import UCMError

@@ -14,11 +14,11 @@ from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ucm.compiler.compile import features_of, is_linear, row_features
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.data.gram import check_gram
+from ucm.data.kernel_options import features_of, is_linear, row_features
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import one_of, optional
