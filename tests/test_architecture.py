@@ -229,6 +229,10 @@ def test_one_function_makes_certificates() -> None:
     assert calls("Certificate") == ["evidence/certificate.py"]
 
 
+def test_a_plan_alone_builds_solutions() -> None:
+    assert calls("Solution") == ["compiler/plan.py"]
+
+
 def test_one_module_computes_the_lower_bound() -> None:
     """What evidence, ranges and compiler prove by conjugates of losses and penalties, `bound` computes."""
     proofs = {

@@ -19,7 +19,6 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver
 from ucm.solvers import APG, DCA, SSNAL, Conic, LevelSetNewton, ProxNewton, TrustRegionSecular
-from ucm.solvers.objective.sessions import WithFallback
 
 LINE = np.arange(20.0)[:, None]
 HALVES = np.where(np.arange(20) < 10, 1.0, -1.0)
@@ -185,20 +184,21 @@ def test_every_fallback_is_a_row_of_its_form_and_ends() -> None:
                 met.append(at.solver.name)
 
 
-def test_convex_problems_in_a_series_stay_with_the_fallback() -> None:
+def test_convex_problems_in_a_series_stay_with_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = overlapping()
     model = ucm.Logistic() + 0.1 * ucm.CappedL1(1)
     plan = ucm.compile(model, X, y)
-    assert isinstance(plan.solver, DCA) and isinstance(plan.solver.inner, WithFallback)
+    assert isinstance(plan.solver, DCA) and plan.solver.fallback == Conic()
     assert "fallback  if it ends without proof: clarabel" in plan.explain().splitlines()
     known = plan.solve()
-    both = WithFallback(Stuck(), ProxNewton())
-    solution = ucm.solve(model, X, y, solver=DCA(both))
+    both = DCA(Stuck(), fallback=ProxNewton())
+    solution = ucm.solve(model, X, y, solver=both)
     assert solution.objective == pytest.approx(known.objective, rel=1e-6)
     assert "prox-newton went on from the answer of clarabel" in solution.message
-    assert not WithFallback(Stuck(), ProxNewton(), most=1).applies(plan.form.G)
+    monkeypatch.setattr("ucm.solvers.objective.sessions._MOST", 1)
+    assert "fallback" not in ucm.compile(model, X, y).explain()
     with pytest.warns(ConvergenceWarning):
-        alone = ucm.solve(model, X, y, solver=DCA(WithFallback(Stuck(), ProxNewton(), most=1)))
+        alone = ucm.solve(model, X, y, solver=both)
     assert alone.status == "stalled"
 
 

@@ -6,9 +6,8 @@ nothing of the form enters it but the answer of the solver.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -20,7 +19,7 @@ from ucm.data.gram import Expansion, Gram
 from ucm.data.kernel_features import FeatureFunction
 from ucm.data.linear_map import Vec
 from ucm.data.weights import EffectiveWeights
-from ucm.errors import CompositionError, DataError, ParameterError, SolverError
+from ucm.errors import CompositionError, DataError, ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.reference import Verification
 from ucm.evidence.support import vector_of
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 _MANY = 200_000  # least number of samples in memory that are read block by block
-_SAME = 1e-9  # relative difference of equal minima
-_OUTSIDE = 1e-2  # relative violation of an invalid answer
 
 Form = TypeVar("Form", bound=StandardForm)
 
@@ -270,11 +267,12 @@ class Lowering(ABC, Generic[Form]):
         """Return the lines of `explain()` about a form that may replace this form; none by default."""
         return []
 
-    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
-        """Return the lowering that replaces this lowering; None, the default, to keep this lowering.
+    def before_solve(self, monitor: Monitor) -> Lowering | None:
+        """Return the lowering to solve in place of this one; None, the default, to solve this one."""
+        return None
 
-        A plan asks before a solve, with the proof None, and after a solve.
-        """
+    def after_proof(self, proof: Proof, monitor: Monitor) -> Lowering | None:
+        """Return the lowering to continue with after a solve; None, the default, if there is none."""
         return None
 
     def warm_start(self, warm: Solution) -> Answer | None:
@@ -323,57 +321,3 @@ class Lowering(ABC, Generic[Form]):
     @abstractmethod
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         """Compare a solution with the reference problem; `tol` is the relative gap of the solution."""
-
-
-def judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> Verdict:
-    """Return the verdict on an answer: by the lowering if `verdict` returns one, else by the certified gap.
-
-    Raise `SolverError` for a certificate without numbers, or a "converged" answer far outside of its domains.
-    """
-    certificate, tol = proof.certificate, monitor.tol
-    if proof.answer.status == "converged" and certificate.violation > max(_OUTSIDE, 10.0 * tol):
-        raise SolverError(
-            f"solver {solver!r}: expected an answer in its domains with the status 'converged', got "
-            f"a relative violation of {certificate.violation:.2g}; take another solver, or project the "
-            "blocks of a solver of your own onto their domains (ucm.testing.check_solver finds the error)"
-        )
-    if certificate.kind != "none" and math.isnan(certificate.relative_gap + certificate.violation):
-        raise SolverError(
-            f"solver {solver!r}: expected an answer with a finite objective, got {certificate}; "
-            "the numbers overflow, or the set has no bound: scale the features, or bound the domains"
-        )
-    verdict = lowering.verdict(proof, solver, monitor)
-    if verdict is None and is_proven(certificate, tol):
-        verdict = Verdict("optimal", f"proven: {certificate}")
-    if verdict is None:
-        gap, why = certificate.relative_gap, proof.answer.message
-        left = f"a relative gap of {gap:.2g}" if math.isfinite(gap) else "no lower bound"
-        left += f" and a violation of {certificate.violation:.2g}, tolerance {tol:.2g}"
-        message = (
-            f"{solver} stopped: {why}; it ends with {left}"
-            if why
-            else f"{solver} stopped with {left}. Scale the features, lower the solver's own tolerance, or "
-            "take another solver."
-        )
-        verdict = Verdict(proof.answer.status, message, warns=True)
-    return verdict._replace(message=verdict.message + monitor.fallback_note)
-
-
-def stopped_by(answer: Answer, monitor: Monitor) -> Answer:
-    """Return the answer; if the monitor interrupted the solver, with the status and reason of the stop."""
-    if answer.status != "interrupted":
-        return answer
-    if monitor.timed_out:
-        limit = f"the time limit of {monitor.time_limit:g} s came first"
-        return answer.ended("time_limit", limit)
-    who = "Ctrl-C" if monitor.interrupted else "the callback"
-    return answer.ended("interrupted", f"stopped by {who}")
-
-
-def starts_summary(ends: Sequence[float]) -> str:
-    """Return a clause that compares the final objectives of several starts; "" for fewer than two."""
-    if len(ends) < 2:
-        return ""
-    best = min(ends)
-    same = sum(end <= best + _SAME * abs(best) for end in ends)
-    return f"; the best of {len(ends)} starts, reached by {same} of them, the worst ended at {max(ends):.6g}"

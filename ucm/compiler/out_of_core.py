@@ -390,8 +390,8 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
         """The `DistanceLowering` of the same model, for solvers that take all samples at once."""
         return DistanceLowering(self.model, self.data)
 
-    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
-        if proof is None or proof.answer.status in ("interrupted", "time_limit") or not monitor.may_continue:
+    def after_proof(self, proof: Proof, monitor: Monitor) -> Lowering | None:
+        if proof.answer.status in ("interrupted", "time_limit") or not monitor.may_continue:
             return None
         return None if is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0 else self.memory
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +17,6 @@ from ucm.compiler.lowering import (
     Proof,
     Regime,
     Verdict,
-    judge,
-    starts_summary,
-    stopped_by,
 )
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.robust import SphereLowering
@@ -44,6 +42,7 @@ from ucm.errors import (
     unknown_option,
     warn_of,
 )
+from ucm.evidence.certificate import is_proven
 from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.local_minimum import certify_local
 from ucm.evidence.reference import Verification
@@ -59,6 +58,8 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 _UNLIMITED = 2**31 - 1  # the largest limit of iterations that external solvers accept
+_SAME = 1e-9  # relative difference of equal minima
+_OUTSIDE = 1e-2  # relative violation of an invalid answer
 _DONE = ("infeasible", "interrupted")  # statuses of answers without a fallback
 _RATIO = within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
 _SOLUTION = OptionSpec("a Solution", lambda x: x is None or isinstance(x, Solution))
@@ -257,21 +258,27 @@ class Plan:
     def _solve(self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str) -> Solution:
         lowering = self.lowering
         monitor.factor = lowering.factor
-        further = lowering.other_form(None, monitor)
-        if further is None:
-            start = None if warm_start is None else lowering.warm_start(warm_start)
-            remaining_solvers = fallbacks(lowering.form, self.solver, lowering.requested)
-            solver, answers = self._run_solver(monitor, start, starts, remaining_solvers)
-            proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
-            proof = min(proofs, key=lambda proof: proof.certificate.primal)
-            further = lowering.other_form(proof, monitor)
-            if further is None:
-                solver, proof = self._run_fallbacks(solver, proof, monitor, remaining_solvers)
-                ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.start_objectives
-                return self._solution(solver.name, proof, monitor, bias_rule, ends, starts)
-        # the solution of another lowering refers to its plan
+        further = lowering.before_solve(monitor)
+        if further is not None:
+            return self._continue(further, monitor, warm_start, starts, bias_rule)
+        start = None if warm_start is None else lowering.warm_start(warm_start)
+        remaining_solvers = fallbacks(lowering.form, self.solver, lowering.requested)
+        solver, answers = self._run_solver(monitor, start, starts, remaining_solvers)
+        proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
+        proof = min(proofs, key=lambda proof: proof.certificate.primal)
+        further = lowering.after_proof(proof, monitor)
+        if further is not None:
+            return self._continue(further, monitor, warm_start, starts, bias_rule)
+        solver, proof = self._run_fallbacks(solver, proof, monitor, remaining_solvers)
+        ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.start_objectives
+        return self._solution(solver.name, proof, monitor, bias_rule, ends, starts)
+
+    def _continue(
+        self, further: Lowering, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
+    ) -> Solution:
+        """Return the solution of another lowering of the model, which refers to a plan of its own."""
         second = Plan.of((further,), time.perf_counter() - self.setup_time, self.declared_values)
-        if isinstance(further, type(lowering)):
+        if isinstance(further, type(self.lowering)):
             warm_start = None  # the vectors are in other coordinates
         else:
             monitor.history.clear()  # the records are of another objective
@@ -291,7 +298,7 @@ class Plan:
         while True:
             try:
                 answers = self.lowering.run(solver, monitor, start, starts)
-                return solver, [stopped_by(answer, monitor) for answer in answers]
+                return solver, [_stopped_by(answer, monitor) for answer in answers]
             except SolverError:
                 solver = None if monitor.timed_out else next(remaining_solvers, None)
                 if solver is None:
@@ -310,7 +317,7 @@ class Plan:
             and (tried := next(remaining_solvers, None)) is not None
         ):
             try:
-                answer = stopped_by(lowering.run(tried, monitor, proof.answer, 1)[0], monitor)
+                answer = _stopped_by(lowering.run(tried, monitor, proof.answer, 1)[0], monitor)
                 again = lowering.certify(answer, monitor.tol)
             except SolverError:  # the previous answer stays the best
                 continue
@@ -323,7 +330,7 @@ class Plan:
     def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> tuple[Certificate, Verdict]:
         """Return the certificate, with the kernel's name, and the verdict; emit its warning."""
         certificate = replace(proof.certificate, kernel=self.lowering.kernel)
-        verdict = judge(self.lowering, replace(proof, certificate=certificate), solver, monitor)
+        verdict = _judge(self.lowering, replace(proof, certificate=certificate), solver, monitor)
         if verdict.warns:
             warn_of(verdict.message, ConvergenceWarning)
         return certificate, verdict
@@ -349,7 +356,7 @@ class Plan:
             objective=proof.objective,
             certificate=certificate,
             status=verdict.status,
-            message=verdict.message + (starts_summary(ends) if starts > 1 else ""),
+            message=verdict.message + (_starts_summary(ends) if starts > 1 else ""),
             tol=monitor.tol,
             stats=Stats(
                 solver, self.setup_time, monitor.seconds, int(monitor.iterations), float(monitor.passes),
@@ -653,16 +660,71 @@ class Plan:
     def of(
         cls,
         lowerings: tuple[Lowering, ...],
-        began: float,
+        began: float | None = None,
         declared_values: Mapping[str, float] | None = None,
     ) -> Plan:
         """Return the plan of the first lowering whose form has a solver; raise if none has the requested one.
 
-        `began` is the start of the compilation by `time.perf_counter`.
+        `began` is the start of the compilation by `time.perf_counter`, None for now.
         """
+        began = time.perf_counter() if began is None else began
         for k, lowering in enumerate(lowerings):
             solver = choose(lowering.form, lowering.requested)
             if solver is not None:
                 alternatives = lowerings[:k] + lowerings[k + 1 :]
                 return cls(lowering, solver, time.perf_counter() - began, alternatives, declared_values or {})
         raise unknown(lowerings[-1].requested, [lowering.form for lowering in lowerings])
+
+
+def _judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> Verdict:
+    """Return the verdict on an answer: by the lowering if `verdict` returns one, else by the certified gap.
+
+    Raise `SolverError` for a certificate without numbers, or a "converged" answer far outside of its domains.
+    """
+    certificate, tol = proof.certificate, monitor.tol
+    if proof.answer.status == "converged" and certificate.violation > max(_OUTSIDE, 10.0 * tol):
+        raise SolverError(
+            f"solver {solver!r}: expected an answer in its domains with the status 'converged', got "
+            f"a relative violation of {certificate.violation:.2g}; take another solver, or project the "
+            "blocks of a solver of your own onto their domains (ucm.testing.check_solver finds the error)"
+        )
+    if certificate.kind != "none" and math.isnan(certificate.relative_gap + certificate.violation):
+        raise SolverError(
+            f"solver {solver!r}: expected an answer with a finite objective, got {certificate}; "
+            "the numbers overflow, or the set has no bound: scale the features, or bound the domains"
+        )
+    verdict = lowering.verdict(proof, solver, monitor)
+    if verdict is None and is_proven(certificate, tol):
+        verdict = Verdict("optimal", f"proven: {certificate}")
+    if verdict is None:
+        gap, why = certificate.relative_gap, proof.answer.message
+        left = f"a relative gap of {gap:.2g}" if math.isfinite(gap) else "no lower bound"
+        left += f" and a violation of {certificate.violation:.2g}, tolerance {tol:.2g}"
+        message = (
+            f"{solver} stopped: {why}; it ends with {left}"
+            if why
+            else f"{solver} stopped with {left}. Scale the features, lower the solver's own tolerance, or "
+            "take another solver."
+        )
+        verdict = Verdict(proof.answer.status, message, warns=True)
+    return verdict._replace(message=verdict.message + monitor.fallback_note)
+
+
+def _stopped_by(answer: Answer, monitor: Monitor) -> Answer:
+    """Return the answer; if the monitor interrupted the solver, with the status and reason of the stop."""
+    if answer.status != "interrupted":
+        return answer
+    if monitor.timed_out:
+        limit = f"the time limit of {monitor.time_limit:g} s came first"
+        return answer.ended("time_limit", limit)
+    who = "Ctrl-C" if monitor.interrupted else "the callback"
+    return answer.ended("interrupted", f"stopped by {who}")
+
+
+def _starts_summary(ends: Sequence[float]) -> str:
+    """Return a clause that compares the final objectives of several starts; "" for fewer than two."""
+    if len(ends) < 2:
+        return ""
+    best = min(ends)
+    same = sum(end <= best + _SAME * abs(best) for end in ends)
+    return f"; the best of {len(ends)} starts, reached by {same} of them, the worst ended at {max(ends):.6g}"

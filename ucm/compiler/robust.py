@@ -334,40 +334,42 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         further = SphereLowering(self, self.regime.floor)
         return [f"0 in U    {further.problem}", *further.describe_other(solver, verbose)]
 
-    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
-        # few coordinates always give a direction
+    def before_solve(self, monitor: Monitor) -> Lowering | None:
+        # the solver asked for may take the sphere only, and other norms may not resolve 0
+        on_sphere = self.requested == "auto" != self.beyond
+        return self._beyond(monitor) if not self.by_rows and (on_sphere or self.form.norm != 2.0) else None
+
+    def after_proof(self, proof: Proof, monitor: Monitor) -> Lowering | None:
+        zero = self._zero_in_set(proof)
+        # by emptiness, an interruption or the limits: no other form ends better
+        ended = proof.answer.status in ("infeasible", "interrupted") or not monitor.may_continue
+        if monitor.timed_out and (self.by_rows or self.form.n > _SPANNED):
+            return None
+        if not zero and (ended or is_proven(proof.certificate, monitor.tol)):
+            return None
+        return self._beyond(monitor, proof.certificate.dual if zero else None)
+
+    def _beyond(self, monitor: Monitor, floor: float | None = None) -> Lowering | None:
+        """Return the lowering over the sphere, if a solve may continue with it and 0 lies in U.
+
+        `floor` is a lower bound of the optimum, which is known where a point of U counts as 0. Inner products
+        may not resolve the distance: their lowering is that of coordinates.
+        """
         try:
+            # few coordinates always give a direction
             with time_of(monitor if self.form.n > _SPANNED else None):
-                return self._other_form(proof, monitor)
+                if not self.extends:
+                    return None
+                if self.by_rows:
+                    return DistanceLowering(self.model, self.data.in_coordinates)
+                if floor is None:
+                    regime = self._known_regime(monitor)
+                    if regime is None or regime.convex:
+                        return None
+                    floor = regime.floor
+                return SphereLowering(self, floor)
         except OutOfTime:
             return None
-
-    def _other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
-        if self.beyond is None:
-            return None
-        if proof is None:
-            # the solver asked for may take the sphere only, and other norms may not resolve 0
-            on_sphere, floor = self.requested == "auto" != self.beyond, None
-            if self.by_rows or not (on_sphere or self.form.norm != 2.0) or not self.extends:
-                return None
-        else:
-            zero = self._zero_in_set(proof)
-            floor = proof.certificate.dual if zero else None
-            # by emptiness, an interruption or the limits: no other form ends better
-            ended = proof.answer.status in ("infeasible", "interrupted") or not monitor.may_continue
-            if monitor.timed_out and (self.by_rows or self.form.n > _SPANNED):
-                return None
-            proven = is_proven(proof.certificate, monitor.tol)
-            if (not zero and (ended or proven)) or not self.extends:
-                return None
-            if self.by_rows:  # 0 may lie in U, or inner products do not resolve the distance
-                return DistanceLowering(self.model, self.data.in_coordinates)
-        if floor is None:
-            regime = self._known_regime(monitor)
-            if regime is None or regime.convex:
-                return None
-            floor = regime.floor
-        return SphereLowering(self, floor)
 
     def warm_start(self, warm: Solution) -> Answer | None:
         answer = warm.answer

@@ -15,8 +15,8 @@ from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
 from ucm.language.domains import NormBall
-from ucm.solvers import DCA, OutOfCoreActiveSet
-from ucm.solvers.objective.sessions import WithFallback
+from ucm.solvers import DCA
+from ucm.solvers.objective.sessions import continues
 
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
 _PRODUCTS = 20.0  # passes that conjugate gradients take for one system, about
@@ -145,7 +145,6 @@ class Route:
 
 
 _PROGRAM = solvers.HiGHS(samples=10_000, rough=solvers.ProxALM(max_outer=8))
-_HINGE = WithFallback(solvers.ProxALM(), solvers.Conic())
 
 ROUTES = (
     # min ||x||_q over a lowered set
@@ -200,7 +199,7 @@ ROUTES = (
         "the hinge loss with l1 and l infinity over rows",
     ),
     Route(
-        solvers.OutOfCoreActiveSet(_HINGE),
+        solvers.OutOfCoreActiveSet(solvers.ProxALM(), fallback=solvers.Conic()),
         "the hinge loss with any penalty: the rows near the breakpoint",
     ),
     Route(
@@ -208,7 +207,7 @@ ROUTES = (
         "the ramp loss with l1 and l infinity over rows",
     ),
     Route(
-        solvers.OutOfCoreActiveSet(DCA(_HINGE)),
+        solvers.OutOfCoreActiveSet(DCA(solvers.ProxALM(), fallback=solvers.Conic())),
         "the ramp loss, and folded penalties: the rows near the breakpoints",
     ),
     Route(
@@ -264,8 +263,7 @@ _WORDS = {
 
 def label(solver: Solver) -> str:
     """Return the name of a solver, followed by "around" and the name of any inner solver."""
-    inside = solver.inner if isinstance(solver, DCA | OutOfCoreActiveSet) else None
-    return solver.name if inside is None else f"{solver.name} around {label(inside)}"
+    return " around ".join([solver.name, *(label(inner) for inner in solver.inner_solvers[:1])])
 
 
 def requested_solvers(requested: str | Solver, form: type) -> list[Solver]:
@@ -307,42 +305,47 @@ def choose(form: StandardForm, requested: str | Solver) -> Solver | None:
 
 def fallbacks(form: StandardForm, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
     """Yield the fallbacks of the chosen solver that take the form; none for a requested solver or DCA."""
-    if requested != "auto" or isinstance(form, DifferenceOfConvex):
+    if isinstance(form, DifferenceOfConvex):
         return
-    rows = {r.solver.name: r for r in routes(form)}
+    for solver in _following(form, chosen, requested):
+        if refusal(solver, form) is None:
+            yield solver
+
+
+def _following(form: StandardForm, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
+    """Yield the fallbacks of the rows of the chosen solver, which may refuse the form."""
+    rows = {r.solver.name: r for r in routes(form)} if requested == "auto" else {}
     row = rows.get(chosen.name)
     while row is not None and row.fallback is not None:
         row = rows.get(row.fallback)
-        if row is not None and row.afterwards(form) and refusal(row.solver, form) is None:
+        if row is not None and row.afterwards(form):
             yield row.solver
 
 
 def fallback_names(form: StandardForm, chosen: Solver, requested: str | Solver) -> list[str]:
     """Return the names of the fallbacks of the chosen solver, or of its inner solver, in order."""
-    inside: Solver | None = chosen
-    while isinstance(inside, DCA | OutOfCoreActiveSet):
-        inside = inside.inner
-    if isinstance(inside, WithFallback):
-        return [inside.second.name]
-    return [solver.name for solver in fallbacks(form, chosen, requested)]
+    following = list(fallbacks(form, chosen, requested))
+    while chosen.inner_solvers:
+        chosen, *following = chosen.inner_solvers
+    if isinstance(form, DifferenceOfConvex):
+        following = [solver for solver in following if continues(solver, form.G)]
+    return [solver.name for solver in following]
+
+
+def _inside(requested: str | Solver) -> str | Solver:
+    """Return the solver that is requested for the convex problems of DCA, or "auto"."""
+    if isinstance(requested, DCA):
+        return requested.inner or "auto"
+    return "auto" if requested == DCA.name else requested
 
 
 def _dca_around(form: DifferenceOfConvex, requested: str | Solver) -> Solver | None:
     """Return DCA with a solver for its convex problems inside; None without such a solver."""
-    dca = DCA()
-    match requested:
-        case DCA():
-            dca, requested = requested, requested.inner or "auto"
-        case "dca":
-            requested = "auto"
-    inside = choose(form.G, requested)
-    if inside is None or Composite not in inside.takes:
+    dca, asked = requested if isinstance(requested, DCA) else DCA(), _inside(requested)
+    inner = choose(form.G, asked)
+    if inner is None or Composite not in inner.takes:
         return None
-    second = next(fallbacks(form.G, inside, requested), None)
-    if second is not None:
-        both = WithFallback(inside, second)
-        inside = both if both.applies(form.G) else inside
-    return replace(dca, inner=inside)
+    return replace(dca, inner=inner, fallback=next(_following(form.G, inner, asked), dca.fallback))
 
 
 def check_asked(requested: object) -> None:
@@ -383,10 +386,8 @@ def routes(form: object) -> tuple[Route, ...]:
 
 def verdicts(form: StandardForm, requested: str | Solver, chosen: Solver | None) -> list[tuple[str, str]]:
     """Return (solver name, text) for the rows of a form: chosen, possible, or refused with the reason."""
-    if isinstance(chosen, DCA) and isinstance(form, DifferenceOfConvex):
-        requested = requested.inner or "auto" if isinstance(requested, DCA) else requested
-        inside = chosen.inner.first if isinstance(chosen.inner, WithFallback) else chosen.inner
-        return verdicts(form.G, "auto" if requested == chosen.name else requested, inside)
+    if isinstance(form, DifferenceOfConvex) and chosen is not None:
+        return verdicts(form.G, _inside(requested), chosen.inner_solvers[0])
     if requested != "auto":
         return [] if chosen is None else [(chosen.name, "chosen, by name")]
     rows: list[tuple[str, str]] = []

@@ -202,6 +202,11 @@ class Solver(ABC, Generic[Form]):
     def refuse(self, form: Form) -> str | None:
         """Return the reason for which this solver does not take the form; None if accepted."""
 
+    @property
+    def inner_solvers(self) -> tuple[Solver, ...]:
+        """The solver of the inner problems and its fallback, for `explain()`; by default none."""
+        return ()
+
     def session(self, form: Form) -> Solver[Form]:
         """Return a solver for successive problems over the samples of a form; by default this solver."""
         return self

@@ -16,6 +16,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
 from ucm.forms.solver import Answer, Solver, checked, solver_of
 from ucm.language.objective import ScaledPenalty
+from ucm.solvers.objective.sessions import session_of
 
 _WORTH = 1e-6  # least gain of a move of single weights, relative to the objective
 _GAIN = 1e-12  # relative decrease of the objective that counts as rounding
@@ -50,6 +51,8 @@ class DCA(Solver[DifferenceOfConvex]):
         weight is moved by itself.
     eps
         Of the rule "paper".
+    fallback
+        The solver that continues the convex problems where `inner` ends without proof; None: none does.
 
     Notes
     -----
@@ -62,6 +65,7 @@ class DCA(Solver[DifferenceOfConvex]):
     seed: int = 0
     stop: str = "gap"
     eps: float = 1e-3
+    fallback: Solver[Composite] | None = None
     name: ClassVar[str] = "dca"
 
     def __post_init__(self) -> None:
@@ -73,7 +77,12 @@ class DCA(Solver[DifferenceOfConvex]):
             seed=SEED,
             stop=STOP,
             eps=POSITIVE,
+            fallback=optional(solver_of(Composite)),
         )
+
+    @property
+    def inner_solvers(self) -> tuple[Solver, ...]:
+        return tuple(solver for solver in (self.inner, self.fallback) if solver is not None)
 
     def refuse(self, form: DifferenceOfConvex) -> str | None:
         return None if self.inner is None else self.inner.refuse(form.G)
@@ -84,7 +93,7 @@ class DCA(Solver[DifferenceOfConvex]):
                 "DCA: expected a solver of the convex problems to solve with, got inner=None; give one, or "
                 "let ucm.compile choose it"
             )
-        session = _Inner(self.inner.session(form.G), monitor)
+        session = _Inner(session_of(self.inner, self.fallback, form.G), monitor)
         constant = _Iterate(form, form.constant())
         if start is None:
             hinged = form.hinged()

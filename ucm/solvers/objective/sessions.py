@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
-from ucm.data.options import COUNT, check_fields
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
-from ucm.forms.solver import Answer, Session, Solver, solver_of
+from ucm.forms.solver import Answer, Session, Solver
 from ucm.solvers.coordinates import span_of
 
 _UNPROVEN = ("max_iter", "stalled")
+_MOST = 200_000  # largest number of samples times features that a fallback takes
 
 
 def in_range_space(
@@ -64,57 +63,35 @@ class _RangeSpace(Session[Composite]):
         return replace(answer, w=self.span.outward(answer.plane[0]) + outside)
 
 
-@dataclass(frozen=True)
-class WithFallback(Solver[Composite]):
-    """Solver that runs `first`, and continues by `second` where `first` ends without proof.
+def continues(second: Solver[Composite], form: Composite) -> bool:
+    """Return True if a fallback takes convex problems of this size, and accepts the form."""
+    return form.m * form.n <= _MOST and second.refuse(form) is None
+
+
+def session_of(
+    first: Solver[Composite], second: Solver[Composite] | None, form: Composite
+) -> Solver[Composite]:
+    """Return the session of a solver, and of the fallback `second` if there is one.
 
     Where the first solver ends without proof, the second continues from its answer, and solves all further
     problems of the session if its objective is no worse.
-
-    Parameters
-    ----------
-    first, second
-        The solvers.
-    most
-        Largest number of samples times features that the second solver takes.
     """
-
-    first: Solver[Composite]
-    second: Solver[Composite]
-    most: int = 200_000
-    name: ClassVar[str] = "with-fallback"
-
-    def __post_init__(self) -> None:
-        check_fields(self, first=solver_of(Composite), second=solver_of(Composite), most=COUNT)
-        vars(self)["name"] = self.first.name  # the session begins with it
-
-    def refuse(self, form: Composite) -> str | None:
-        return self.first.refuse(form)
-
-    def applies(self, form: Composite) -> bool:
-        """Return True if the second solver accepts the form and m n is at most `most`."""
-        return form.m * form.n <= self.most and self.second.refuse(form) is None
-
-    def session(self, form: Composite) -> Solver[Composite]:
-        first = self.first.session(form)
-        return _FallbackSession(self, first) if self.applies(form) else first
-
-    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
-        return self.session(form).solve(form, monitor, start)
+    return first.session(form) if second is None else _FallbackSession(first, second, form)
 
 
 class _FallbackSession(Session[Composite]):
     """Session of the first solver until the second has continued once with success, then of the second."""
 
-    def __init__(self, both: WithFallback, first: Solver[Composite]) -> None:
-        super().__init__(both)
-        self.both, self.current, self.replaced = both, first, False
+    def __init__(self, first: Solver[Composite], second: Solver[Composite], form: Composite) -> None:
+        super().__init__(first)
+        self.second, self.current, self.replaced = second, first.session(form), False
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         answer = self.current.solve(form, monitor, start)
-        if self.replaced or answer.status not in _UNPROVEN or monitor.timed_out:
+        ended = self.replaced or answer.status not in _UNPROVEN or monitor.timed_out
+        if ended or not continues(self.second, form):
             return answer
-        second = self.both.second.session(form)
+        second = self.second.session(form)
         other = second.solve(form, monitor, answer)
         if other.slopes is None:
             return answer
@@ -122,5 +99,5 @@ class _FallbackSession(Session[Composite]):
         if after > before + monitor.tol * abs(before):
             return answer
         self.current, self.replaced = second, True
-        monitor.record_fallback(self.both.second.name, self.both.first.name)
+        monitor.record_fallback(self.second.name, self.name)
         return other

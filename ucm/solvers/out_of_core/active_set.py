@@ -32,6 +32,7 @@ _NARROWER = 0.1  # ratio of the widths of successive passes
 _FINER = 0.2  # ratio of the tolerances of successive problems over the same active set
 
 Plane = tuple[Vec, float]  # w and b
+InnerSolve = Callable[..., Answer]  # of a form, a monitor and a start
 Form = TypeVar("Form", bound=OutOfCoreForm)
 
 
@@ -242,7 +243,7 @@ class ActiveSetRun(ABC, Generic[Form]):
 
     Attributes
     ----------
-    inner : the solver of the problem over the active set
+    inner : the `solve` of the solver of the problem over the active set
     budget : the largest number of bytes of the active set
     caps : by class the weight of a row held at the cap
     factors : by class the factor f_c of the scores
@@ -264,7 +265,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     solved = True
     limit = 30
 
-    def __init__(self, form: Form, monitor: Monitor, inner: Solver, budget: int) -> None:
+    def __init__(self, form: Form, monitor: Monitor, inner: InnerSolve, budget: int) -> None:
         self.form, self.monitor, self.inner, self.budget = form, monitor, inner, budget
         self.exact = max(_PART * monitor.tol, _LEAST)
 

@@ -19,7 +19,7 @@ from ucm.data.source import gathered
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import LossProof, RowLosses
 from ucm.forms.solver import Answer, Solver
-from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums
+from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, InnerSolve, PassSums
 
 _COARSE = 1e-4  # relative gap over the sample
 _DESCENT = 200  # passes where a term is subtracted
@@ -40,7 +40,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
     slopes: NDArray[np.float64] | None = None
     least: LossProof | None = None
 
-    def __init__(self, form: RowLosses, monitor: Monitor, inner: Solver, budget: int) -> None:
+    def __init__(self, form: RowLosses, monitor: Monitor, inner: InnerSolve, budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
         (self.kink, self.caps), (end, self.less) = form.kinks()
         self.depth = self.kink - end
@@ -117,7 +117,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         y holds labels times weights.
         """
         own = self.monitor.child(tol)
-        answer = self.inner.solve(self.form.over(X, y), own, start)
+        answer = self.inner(self.form.over(X, y), own, start)
         self.monitor.count_work(own, stored_entries(X) / max(1, self.form.data.stored))
         self.w, self.b = answer.plane
         slopes = np.zeros(y.size) if answer.slopes is None else answer.slopes

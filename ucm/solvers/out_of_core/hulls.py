@@ -25,7 +25,7 @@ from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
 from ucm.language.losses import HuberHinge
-from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums
+from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, InnerSolve, PassSums
 from ucm.solvers.out_of_core.newton import (
     ClassLoss,
     Evaluate,
@@ -79,7 +79,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
     solved = False
     restarts = 0
 
-    def __init__(self, form: RowHulls, monitor: Monitor, inner: Solver, budget: int) -> None:
+    def __init__(self, form: RowHulls, monitor: Monitor, inner: InnerSolve, budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
         self.caps, self.factors = np.array(form.scales), form.factors
 
@@ -132,7 +132,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
     def _nearest(self, problem: MinNorm, own: Monitor, start: Answer | None = None) -> tuple[Answer, Vec]:
         """Return the answer of the inner solver and its point."""
-        answer = self.inner.solve(problem, own, start)
+        answer = self.inner(problem, own, start)
         self.monitor.count_work(own)
         return answer, problem.matvec(answer.q)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ucm.data.options import COUNT, OptionSpec, check_fields
+from ucm.data.options import COUNT, OptionSpec, check_fields, optional
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.out_of_core import RowHulls, RowLosses
-from ucm.forms.solver import Answer, Solver
+from ucm.forms.solver import Answer, Solver, solver_of
+from ucm.solvers.objective.sessions import session_of
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, by_rounds
 from ucm.solvers.out_of_core.hinge import HingeRun
 from ucm.solvers.out_of_core.hulls import HullsRun
@@ -37,18 +38,29 @@ class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
         one of composite problems, and where terms are subtracted one such as `DCA`.
     budget
         The largest number of bytes of the active set.
+    fallback
+        The solver that continues composite problems where `inner` ends without proof; None: none does.
     """
 
     inner: Solver
     budget: int = 1 << 28
+    fallback: Solver[Composite] | None = None
     name: ClassVar[str] = "out-of-core"
 
     def __post_init__(self) -> None:
-        check_fields(self, inner=_INNER, budget=COUNT)
+        check_fields(self, inner=_INNER, budget=COUNT, fallback=optional(solver_of(Composite)))
+
+    @property
+    def inner_solvers(self) -> tuple[Solver, ...]:
+        return (self.inner,) if self.fallback is None else (self.inner, self.fallback)
 
     def refuse(self, form: RowHulls | RowLosses) -> str | None:
         return _RUNS[type(form)].refuse(self.inner, form)
 
     def solve(self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
-        run = _RUNS[type(form)](form, monitor, self.inner, self.budget)
+        inner = self.inner.solve if self.fallback is None else self._continued
+        run = _RUNS[type(form)](form, monitor, inner, self.budget)
         return by_rounds(run.run, form.data.stored, monitor)
+
+    def _continued(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return session_of(self.inner, self.fallback, form).solve(form, monitor, start)
