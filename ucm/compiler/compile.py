@@ -341,9 +341,11 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     convex, concave = model.loss.split()
     added, subtracted = model.penalty.split()
     losses, weights = weighed(convex, data)
-    C, loss = split_scalar(losses[0])
     lam = CombinedPenalty(added).square
-    if len(losses) > 1 or concave or not isinstance(loss, Hinge) or lam is None or subtracted:
+    if len(losses) != 1 or model.dc()[0].joint:
+        return None
+    C, loss = split_scalar(losses[0])
+    if concave or not isinstance(loss, Hinge) or lam is None or subtracted:
         return None
     c = data.factors if weights[0] is None else weights[0]
     return (loss.p, C, lam, c) if c.all() else None

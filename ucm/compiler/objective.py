@@ -155,7 +155,8 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
     def _proof(self, answer: Answer, tol: float) -> Proof:
         w, b = answer.plane
         normal = FeatureNormal(self.data.X, w)
-        certificate = certify_objective(self.model, self.data, normal, b, answer.slopes, tol)
+        multipliers = answer.multipliers
+        certificate = certify_objective(self.model, self.data, normal, b, answer.slopes, tol, multipliers)
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def dual_point(self, weights: Vec, normal: Normal, b: float) -> Vec:

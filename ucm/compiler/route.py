@@ -10,7 +10,7 @@ from typing import Any
 from ucm import solvers
 from ucm.errors import ParameterError, SolverError, brief, did_you_mean
 from ucm.forms.distance import MinNorm, NearestPoint
-from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual
+from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual, WorstComposite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
@@ -258,6 +258,7 @@ _WORDS = {
     RowLosses: "losses with the squared l2 norm over rows that are read block by block",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
+    WorstComposite: "the worst mean of a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",
 }
 
@@ -336,7 +337,7 @@ def _dca_around(form: DifferenceOfConvex, requested: str | Solver) -> Solver | N
         case "dca":
             requested = "auto"
     inside = choose(form.G, requested)
-    if inside is None or Composite not in inside.takes:
+    if inside is None or type(form.G) not in inside.takes:
         return None
     second = next(fallbacks(form.G, inside, requested), None)
     if second is not None:
@@ -377,7 +378,7 @@ _BY_FORM = {
 
 def routes(form: object) -> tuple[Route, ...]:
     """Return the table rows of a form; for a difference of convex functions, of its convex part."""
-    kind = Composite if isinstance(form, DifferenceOfConvex) else type(form)
+    kind = type(form.G if isinstance(form, DifferenceOfConvex) else form)
     return _BY_FORM.get(kind, ())
 
 
