@@ -271,3 +271,19 @@ def test_a_domain_without_weights_for_the_samples_at_hand_is_refused() -> None:
         ucm.compile(WorstMean(Hinge(on=pos), CappedSimplex(1 / 40)) + _lam, _X, _y)
     with pytest.raises(ucm.DataError, match="group"):
         ucm.compile(WorstMean(Hinge(), groups=(pos.group("C"),)) + _lam, _X, _y, subgroup=_groups)
+
+
+def test_a_size_of_the_weights_has_an_admissible_interval() -> None:
+    p = Param("p", 0.5, relative=True)
+    for D, low, high in (
+        (_ratio(1 / p), 0.0, 1.0),
+        (CappedSimplex(p), 1 / _m, np.inf),
+        (KLBall(p), 0.0, 1.0),
+        (ChiSquareBall(p), 0.0, np.inf),
+    ):
+        model = WorstMean(Logistic(), D) + _lam
+        found = ucm.admissible(model.substitute({"p": 0.4}), _X, _y)["p"]
+        assert (found.lower, found.upper) == pytest.approx((low, high))
+        value = ucm.solve(model, _X, _y).params["p"]
+        expected = 0.5 * (low + high) if np.isfinite(high) else 1.5 * low or 1.0
+        assert value == pytest.approx(expected)

@@ -114,9 +114,11 @@ def _loss(model: Objective, data: Data, margin: Vec) -> float:
     if not G.joint:
         return model.loss.value(margin, data.y, data.weights, data.groups)
     parts = [(1.0, loss) for loss in G.losses] + [(-1.0, loss) for loss in H.losses]
-    plain = sum(sign * loss.value(margin, data.y, data.weights, data.groups) for sign, loss in parts)
-    heights = (SupportFunction(loss.weight_set, data)(loss.loss.each(margin)).value for loss in G.joint)
-    return plain + sum(heights)
+    total = sum(sign * loss.value(margin, data.y, data.weights, data.groups) for sign, loss in parts)
+    for loss in G.joint:
+        losses = loss.loss.each(margin)
+        total += SupportFunction(loss.weight_set, data)(losses).value if losses.max() < np.inf else np.inf
+    return total
 
 
 def _weights(

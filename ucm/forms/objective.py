@@ -460,7 +460,7 @@ class DifferenceOfConvex:
         have their least value at a kink; other losses are also minimised over a grid, which is refined at
         its least value.
         """
-        G, losses = self.G, (*self.G.losses, *self.losses)
+        G, losses = self.G, (*self.G.losses, *(h.loss for h in self.G.worst), *self.losses)
         parts = [
             (loss, sign, class_totals(c, G.y))
             for sign, part in ((1.0, G.parts), (-1.0, self.parts))

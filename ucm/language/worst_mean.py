@@ -228,6 +228,8 @@ class WeightSet(DomainImage):
 
 def maximum(pieces: Sequence[BoundDomain], g: Vec) -> tuple[float, Vec]:
     """Return `max <g, q>` over an intersection of domains, and a maximiser; of several by a conic program."""
+    if np.isinf(g).any():  # a loss that overflows
+        return np.inf, maximum(pieces, np.where(np.isinf(g), 1.0, 0.0))[1]
     if len(pieces) == 1:
         return pieces[0].support(g)
     unit = float(np.abs(g).max(initial=0.0)) or 1.0

@@ -10,7 +10,9 @@ Parameters stay parameters, as A and b are affine in them, so that both are DPP.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +28,10 @@ _HOMOGENEOUS = {
     "maximum", "rel_entr", "kl_div", "quad_over_lin",
 }  # fmt: skip
 """Atoms f with `t f(x / t) = f(x)` in all of their arguments at once."""
+
+
+Cone = Callable[["cp.Expression", bool], "list[cp.Constraint]"]
+"""The constraints of a cone for an expression; those of the dual cone for True."""
 
 
 class _Inhomogeneous(Exception):
@@ -63,8 +69,8 @@ def perspective(
     except _Inhomogeneous:
         form = _ConicForm.of(x, constraints)
         v = cp.Variable(form.size)
-        image: Any = sum(factor * (A @ v + b * t) for factor, A, b in form.terms)
-        return v[form.where], [cone(image[rows]) for rows, cone, _ in form.cones]
+        image = reduce(add, [factor * (A @ v + b * t) for factor, A, b in form.terms])
+        return v[form.where], [c for rows, cone in form.cones for c in cone(image[rows], False)]
 
 
 def support(
@@ -77,26 +83,26 @@ def support(
     """
     form = _ConicForm.of(x, constraints)
     y = cp.Variable(form.rows)
-    pull: Any = sum(f * (A.T @ y) for f, A, _ in form.terms)
-    height: Any = sum(f * (b @ y) for f, _, b in form.terms)
+    pull = reduce(add, [f * (A.T @ y) for f, A, _ in form.terms])
+    height = reduce(add, [f * (b @ y) for f, _, b in form.terms])
     pulled = [pull[form.where] == -g]
     others = np.delete(np.arange(form.size), form.where)
     pulled += [pull[others] == 0] if others.size else []
-    return height, [*pulled, *(c for rows, _, dual in form.cones for c in dual(y[rows]))]
+    return height, [*pulled, *(c for rows, cone in form.cones for c in cone(y[rows], True))]
 
 
 class _ConicForm(NamedTuple):
     """The set `{v : sum_k f_k (A_k v + b_k) in K}`, f_k the number 1 or an entry of a parameter.
 
-    `where` is the place of x in v; `cones` are the rows of each cone of K, with the constraints of the cone
-    and of its dual. Semidefinite cones and cones of more than three powers are refused.
+    `where` is the place of x in v; `cones` are the rows of each cone of K, with its constraints.
+    Semidefinite cones and cones of more than three powers are refused.
     """
 
-    terms: list[tuple[Any, sparse.csr_array, Vec]]
+    terms: list[tuple[cp.Expression, sparse.csr_array, Vec]]
     rows: int
     size: int
     where: slice
-    cones: list[tuple[slice, Callable[[Any], cp.Constraint], Callable[[Any], list[cp.Constraint]]]]
+    cones: list[tuple[slice, Cone]]
 
     @classmethod
     def of(cls, x: cp.Expression, constraints: list[cp.Constraint]) -> _ConicForm:
@@ -113,60 +119,41 @@ class _ConicForm(NamedTuple):
                 "simpler ones"
             )
         m, n = program.constr_size, program.x.size
-        table = sparse.csc_array(program.A)
-        terms: list[tuple[Any, sparse.csr_array, Vec]] = []
-
-        def add(factor: Any, column: int) -> None:
-            """Add (A, b) from one column of the table: the constant, or the factor of a parameter entry."""
-            rows = sparse.coo_array(table[:, [column]])
-            at, entries = rows.coords[0], rows.data
-            A = sparse.csr_array((entries, (at % m, at // m)), shape=(m, n + 1))
-            b = A[:, [n]].toarray().ravel()
-            if A.nnz:
-                terms.append((factor, A[:, :n], b))
-
+        table, terms = sparse.csc_array(program.A), []
         for key, column in program.param_id_to_col.items():
-            if key not in program.id_to_param:
-                add(1.0, column)
-                continue
-            parameter = program.id_to_param[key]
-            flat = cp.vec(parameter, order="F") if parameter.ndim else None
+            parameter = program.id_to_param.get(key, cp.Constant(1.0))
+            flat = cp.vec(parameter, order="F") if parameter.ndim else parameter
             for k in range(parameter.size):
-                add(parameter if flat is None else flat[k], column + k)
+                rows = sparse.coo_array(table[:, [column + k]])
+                at = rows.coords[0] % m, rows.coords[0] // m
+                A = sparse.csr_array((rows.data, at), shape=(m, n + 1))
+                if A.nnz:
+                    factor = flat[k] if parameter.ndim else flat
+                    terms.append((factor, A[:, :n], A[:, [n]].toarray().ravel()))
         start = program.var_id_to_col[z.id]
-        return cls(terms, m, n, slice(start, start + z.size), _cones(dims))
+        return cls(terms, m, n, slice(start, start + z.size), list(_cones(dims)))
 
 
-def _cones(dims: Any) -> list:
-    """Return the cones of CVXPY in its order: rows, constraints of the cone and of the dual cone."""
+def _cones(dims: Any) -> Iterator[tuple[slice, Cone]]:
+    """Yield the rows of the cones of CVXPY in its order, with the constraints of a cone or of its dual."""
     alpha = np.array(dims.p3d)
 
-    def exponential(x: Any) -> cp.Constraint:
-        return cp.ExpCone(x[0::3], x[1::3], x[2::3])
+    def exponential(x: cp.Expression, dual: bool) -> list[cp.Constraint]:
+        u, v, w = x[0::3], x[1::3], x[2::3]
+        return [cp.ExpCone(u - v, -u, w) if dual else cp.ExpCone(u, v, w)]
 
-    def power(x: Any) -> cp.Constraint:
-        return cp.PowCone3D(x[0::3], x[1::3], x[2::3], alpha)
+    def power(x: cp.Expression, dual: bool) -> list[cp.Constraint]:
+        u, v = (1.0 / alpha, 1.0 / (1.0 - alpha)) if dual else (1.0, 1.0)
+        return [cp.PowCone3D(cp.multiply(u, x[0::3]), cp.multiply(v, x[1::3]), x[2::3], alpha)]
 
-    def dual_exponential(y: Any) -> list[cp.Constraint]:
-        return [cp.ExpCone(y[0::3] - y[1::3], -y[0::3], y[2::3])]
-
-    def dual_power(y: Any) -> list[cp.Constraint]:
-        u, v = cp.multiply(1.0 / alpha, y[0::3]), cp.multiply(1.0 / (1.0 - alpha), y[1::3])
-        return [cp.PowCone3D(u, v, y[2::3], alpha)]
-
-    def ball(x: Any) -> cp.Constraint:
-        return cp.SOC(x[0], x[1:])
-
-    cones = [
-        (dims.zero, lambda x: x == 0, lambda y: []),
-        (dims.nonneg, lambda x: x >= 0, lambda y: [y >= 0]),
-        *((size, ball, lambda y: [ball(y)]) for size in dims.soc),
-        (3 * dims.exp, exponential, dual_exponential),
-        (3 * len(dims.p3d), power, dual_power),
-    ]
-    ends = np.cumsum([0, *(size for size, _, _ in cones)]).tolist()
-    return [
-        (slice(end - size, end), cone, dual)
-        for (size, cone, dual), end in zip(cones, ends[1:], strict=True)
-        if size
-    ]
+    end = 0
+    for size, cone in (
+        (dims.zero, lambda x, dual: [] if dual else [x == 0]),
+        (dims.nonneg, lambda x, _: [x >= 0]),
+        *((size, lambda x, _: [cp.SOC(x[0], x[1:])]) for size in dims.soc),
+        (3 * dims.exp, exponential),
+        (3 * len(dims.p3d), power),
+    ):
+        if size:
+            yield slice(end, end + size), cone
+        end += size
