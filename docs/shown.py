@@ -66,6 +66,7 @@ LOSSES = {
     "Logistic": ucm.Logistic(),
     "Exponential": ucm.Exponential(),
     "Ramp": ucm.Ramp(Param("mu", 1.0)),
+    "WorstMean": ucm.WorstMean(ucm.Hinge(), weights=ucm.CappedSimplex(1 / Param("beta", 0.5), relative=True)),
     "Objective": ucm.models.svm(0.5),
 }
 PENALTIES = {

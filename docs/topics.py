@@ -35,6 +35,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         "Losses and penalties",
         {
             "Losses of the margin": "Hinge SquaredHinge HuberHinge LeastSquares Logistic Exponential Ramp",
+            "Worst means": "WorstMean",
             "Convex penalties": "L2 L1 LInf Lp Norm ElasticNet GroupLasso Quadratic NonNegative",
             "Folded concave penalties": "CappedL1 ExpL0 MCP SCAD GroupMCP",
             "Sums": "Objective",

@@ -57,6 +57,7 @@ from ucm.language.sets import (
     Wasserstein,
 )
 from ucm.language.statistics.samples import Points, neg, pos, signed
+from ucm.language.worst_mean import WorstMean
 
 LOSSES = [
     Hinge(),
@@ -213,6 +214,10 @@ OTHER_LOSSES = [
     Hinge() + 0.5 * Logistic(),
     Hinge() + 2 * Ramp(0.5),
     LeastSquares() + 2 * Ramp(0.5),
+    WorstMean(Hinge(), CappedSimplex(1 / Param("beta", 0.3), relative=True)),
+    WorstMean(Logistic(on=pos), KLBall(0.6)) + 0.5 * Hinge(on=neg),
+    WorstMean(HuberHinge(0.5), groups=(pos.group("A"), signed.group("B"))) / 2 + WorstMean(Hinge(2)),
+    WorstMean(Hinge(), CappedSimplex(3.0, relative=True) & ChiSquareBall(0.4)) + Ramp(),
 ]
 
 _CHAIN = 2 * np.eye(6) - np.eye(6, k=1) - np.eye(6, k=-1) - np.diag([1, 0, 0, 0, 0, 1])
@@ -314,4 +319,7 @@ OBJECTIVES = [
     SquaredHinge() + NonNegative(),
     Hinge() + LInf() + Lp(3),
     Hinge() + 0.5 * MCP() + NonNegative(),
+    WorstMean(Hinge(), CappedSimplex(1 / Param("beta", 0.3), relative=True)) + 0.05 * L2(),
+    WorstMean(Logistic(), ChiSquareBall(Param("rho", 0.4))) + 0.05 * L1() + 0.01 * Hinge(),
+    WorstMean(Hinge(), Box(0.0, 0.8)) + Ramp() / 50 + 0.05 * CappedL1(1),
 ]

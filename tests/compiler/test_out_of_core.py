@@ -45,6 +45,7 @@ def test_a_bias_that_rows_do_not_give_says_why() -> None:
         ucm.Logistic() + 0.5 * ucm.L1(),
         ucm.Ramp() + ucm.Logistic() + 0.5 * ucm.L2(),
         ucm.Logistic() + 0.5 * ucm.CappedL1(1.0),
+        ucm.WorstMean(ucm.Hinge()) + ucm.Hinge() + 0.5 * ucm.L2(),
     ],
 )
 def test_other_models_name_the_samples_to_gather(model: Any) -> None:

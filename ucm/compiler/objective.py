@@ -189,7 +189,8 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
     def _proof(self, answer: Answer, tol: float) -> Proof:
         w, b = answer.plane
         normal = FeatureNormal(self.data.X, w)
-        certificate = certify_objective(self.model, self.data, normal, b, answer.slopes, tol)
+        multipliers = answer.multipliers
+        certificate = certify_objective(self.model, self.data, normal, b, answer.slopes, tol, multipliers)
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def dual_point(self, weights: Vec, normal: Normal, b: float) -> Vec:
@@ -231,9 +232,11 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     convex, concave = model.loss.split()
     added, subtracted = model.penalty.split()
     losses, weights = weighed(convex, data)
-    C, loss = split_scalar(losses[0])
     lam = CombinedPenalty(added).square
-    if len(losses) > 1 or concave or not isinstance(loss, Hinge) or lam is None or subtracted:
+    if len(losses) != 1 or model.dc()[0].joint:
+        return None
+    C, loss = split_scalar(losses[0])
+    if concave or not isinstance(loss, Hinge) or lam is None or subtracted:
         return None
     c = data.factors if weights[0] is None else weights[0]
     return (loss.p, C, lam, c) if c.all() else None

@@ -421,8 +421,10 @@ def takes(model: Objective) -> bool:
     """True if an out-of-core solver takes an objective.
 
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
-    losses are of one kind.
+    losses are of one kind. No worst mean.
     """
+    if model.dc()[0].joint:
+        return False
     losses, subtracted_losses = model.loss.split()
     penalties, subtracted_penalties = model.penalty.split()
     groups, kinds, tails = groups_in(model), set(map(_base, losses)), set(map(_base, subtracted_losses))

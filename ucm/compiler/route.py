@@ -10,7 +10,7 @@ from typing import Any
 from ucm import solvers
 from ucm.errors import ParameterError, SolverError, brief, did_you_mean
 from ucm.forms.distance import MinNorm, NearestPoint
-from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual
+from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual, WorstComposite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
@@ -257,6 +257,7 @@ _WORDS = {
     RowLosses: "losses with the squared l2 norm over rows that are read block by block",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
+    WorstComposite: "the worst mean of a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",
 }
 
@@ -343,7 +344,7 @@ def _dca_around(form: DifferenceOfConvex, requested: str | Solver) -> Solver | N
     """Return DCA with a solver for its convex problems inside; None without such a solver."""
     dca, asked = requested if isinstance(requested, DCA) else DCA(), _inside(requested)
     inner = choose(form.G, asked)
-    if inner is None or Composite not in inner.takes:
+    if inner is None or type(form.G) not in inner.takes:
         return None
     return replace(dca, inner=inner, fallback=next(_following(form.G, inner, asked), dca.fallback))
 
@@ -380,7 +381,7 @@ _BY_FORM = {
 
 def routes(form: object) -> tuple[Route, ...]:
     """Return the table rows of a form; for a difference of convex functions, of its convex part."""
-    kind = Composite if isinstance(form, DifferenceOfConvex) else type(form)
+    kind = type(form.G if isinstance(form, DifferenceOfConvex) else form)
     return _BY_FORM.get(kind, ())
 
 

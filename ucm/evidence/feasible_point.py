@@ -90,7 +90,7 @@ def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
     if at[2] == 0.0:
         return at
     best, image = at, U.lower(data)
-    for way in (_nearest, _projected):
+    for way in (_nearest, projected):
         inside = way(image, q)
         if inside is None:
             continue
@@ -102,7 +102,7 @@ def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
     return _towards_centre(U, data, image, best)
 
 
-def _projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
+def projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
     """Return each block projected onto its domain; a block whose domain has no projection is unchanged."""
     return [
         b.domain.project(v) if isinstance(b.domain, Projectable) else v

@@ -52,11 +52,15 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
     w, b = solution.w, solution.b
     expected = "a loss plus a penalty in the features of samples in memory"
     if isinstance(model, Objective) and w is not None and b is not None and data.source is None:
-        _, _, s, not_separable = CombinedPenalty(model.dc()[0].penalties).norms  # type: ignore[arg-type]
-        if not s and not not_separable:
+        G = model.dc()[0]
+        _, _, s, not_separable = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
+        if not s and not not_separable and not G.joint:
             proven = strict_local_minimum(model, data, w, b) is None
             return replace(solution.certificate, kind="strict local") if proven else solution.certificate
-        expected = "penalties that are sums over the weights w_j (L1, L2, ElasticNet, folded concave ones)"
+        expected = (
+            "no worst mean, and penalties that are sums over the weights w_j (L1, L2, ElasticNet, folded "
+            "concave ones)"
+        )
     raise ParameterError(f"certify_local: expected {expected}, got {brief(model)}; use plan.certify")
 
 

@@ -6,18 +6,26 @@ conjugates. The form that a solver was given is not used, so that a wrong one ca
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.evidence.bound import Normal, SampleDual, lower_bound
 from ucm.evidence.certificate import fault, of_objective
+from ucm.evidence.feasible_point import INSIDE, moved_inside, projected
+from ucm.evidence.support import SupportFunction
 from ucm.forms.solution import Certificate
+from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss
+from ucm.language.worst_mean import maximum
+
+_NEAR, _JUMP = 1e-7, 1e-3  # around a margin, and of a slope: what tells a kink
+_SWEEPS = 30  # of projections on the sets of weights of several worst means
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,13 @@ def loss_slopes(model: Objective, data: Data, margin: Vec) -> Vec:
 
 
 def certify_objective(
-    model: Objective, data: Data, normal: Normal, b: float, slopes: Vec | None, tol: float = 0.0
+    model: Objective,
+    data: Data,
+    normal: Normal,
+    b: float,
+    slopes: Vec | None,
+    tol: float = 0.0,
+    multipliers: Sequence[Vec] = (),
 ) -> Certificate:
     """Return the certificate of (w, b) for `loss + penalty`, by Fenchel duality at a dual point.
 
@@ -63,24 +77,103 @@ def certify_objective(
     exactly when the slopes of the plane are a subgradient of G too, equation (12) of Ong and Le Thi
     (2013) (kind "local"). The dual point `slopes` is minus the slopes of the convex losses; None takes
     those at (w, b). A relative gap of `tol` is enough.
+
+    A worst mean has its value by the support function of its weights. Below it lies the sum of its losses
+    with any weights of the set; tried are those of the `multipliers`, the maximal ones at (w, b), and for
+    given `slopes` the nearest to the weights that these are of.
     """
     G, H = model.dc()
     margin = data.y * (normal.scores + b)
-    primal = model.loss.value(margin, data.y, data.weights, data.groups)
-    primal += normal.value(model.penalty)
+    primal = _loss(model, data, margin) + normal.value(model.penalty)
     plane = tangent_plane(H, data, normal, margin)
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
-    point = SampleDual(losses, data.y, margin, slopes, plane.margin if H.losses else None)
     penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     enough = primal - tol * abs(primal) + plane.height
-    bound, violation = lower_bound(point, normal, penalty, plane.normal, enough)
+    bound, violation = -np.inf, np.inf
+    for weights, outside in _weights(G, data, margin, slopes, multipliers):
+        joint = [(loss.loss, q) for loss, q in zip(G.joint, weights, strict=True)]
+        point = SampleDual([*losses, *joint], data.y, margin, slopes, plane.margin if H.losses else None)
+        found, missed = lower_bound(point, normal, penalty, plane.normal, enough)
+        missed = max(missed, outside)
+        if (missed <= INSIDE, found) > (violation <= INSIDE, bound):
+            bound, violation = found, missed
+        if violation <= INSIDE and bound >= enough:
+            break
     dual, at_zero, wrong = bound - plane.height, 0.0, None
     if primal < dual:  # only then the size of the terms matters
-        at_zero = model.loss.value(np.zeros(data.m), data.y, data.weights, data.groups)
+        at_zero = _loss(model, data, np.zeros(data.m))
         # where a kernel is indefinite, the dual may exceed the primal objective
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)
     kind = "global" if model.convex else "local"
     return of_objective(primal, dual, violation, at_zero, kind=kind, wrong=wrong)
+
+
+def _loss(model: Objective, data: Data, margin: Vec) -> float:
+    """Return the total loss at the margins, or an upper bound, which is exact but for intersected weights."""
+    G, H = model.dc()
+    if not G.joint:
+        return model.loss.value(margin, data.y, data.weights, data.groups)
+    parts = [(1.0, loss) for loss in G.losses] + [(-1.0, loss) for loss in H.losses]
+    total = sum(sign * loss.value(margin, data.y, data.weights, data.groups) for sign, loss in parts)
+    for loss in G.joint:
+        losses = loss.loss.each(margin)
+        total += SupportFunction(loss.weight_set, data)(losses).value if losses.max() < np.inf else np.inf
+    return total
+
+
+def _weights(
+    G: ConvexPart, data: Data, margin: Vec, slopes: Vec | None, multipliers: Sequence[Vec]
+) -> Iterator[tuple[list[Vec], float]]:
+    """Yield sample weights of every worst mean, (m,) each, with their violation of their sets."""
+    if not G.joint:
+        yield [], 0.0
+        return
+    sets = [loss.weight_set for loss in G.joint]
+    if len(multipliers) == len(sets):
+        yield _members(sets, data, multipliers)
+    images = [U.lower(data).blocks for U in sets]
+    maps = [blocks[0].map for blocks in images]
+    heights = [A.rmatvec(loss.loss.each(margin)) for A, loss in zip(maps, G.joint, strict=True)]
+    domains = ([b.domain for b in blocks] for blocks in images)
+    largest = [maximum(D, g)[1] for D, g in zip(domains, heights, strict=True)]
+    weights, outside = _members(sets, data, largest)
+    yield weights, outside
+    if slopes is None:
+        return
+    gradients = [_gradient(loss.loss, margin) for loss in G.joint]
+    beta = slopes + _slopes(G, data, margin)
+    for _ in range(_SWEEPS if len(sets) > 1 else 1):  # projections, one set after the other
+        for k, (A, s) in enumerate(zip(maps, gradients, strict=True)):
+            others = sum(r * q for j, (r, q) in enumerate(zip(gradients, weights)) if j != k)
+            [weights[k]], outside = _members([sets[k]], data, [_coefficients(A, beta - others, s)])
+    yield weights, outside
+
+
+def _gradient(loss: ConvexLoss, margin: Vec) -> Vec:
+    """Return the slopes of l at the margins, 0 at kinks, whose slopes are not determined."""
+    u = loss.offset - margin
+    h = _NEAR * (1.0 + np.abs(u))
+    before, after = loss.gradient(u - h), loss.gradient(u + h)
+    return np.where(after - before <= _JUMP * np.abs(after), loss.gradient(u), 0.0)
+
+
+def _coefficients(A: LinearMap, beta: Vec, s: Vec) -> Vec:
+    """Return the q with `s A q` nearest to beta, the columns of A disjoint; A'beta where s = 0."""
+    squares = A.rmatvec(s * s * A.matvec(np.ones(A.shape[1])))
+    return np.divide(A.rmatvec(s * beta), squares, out=A.rmatvec(beta), where=squares > 0.0)
+
+
+def _members(sets: Sequence[UncertaintySet], data: Data, q: Sequence[Vec]) -> tuple[list[Vec], float]:
+    """Return members of the sets near given points of their domains, and the largest violation."""
+    weights, worst = [], 0.0
+    for U, start in zip(sets, q, strict=True):
+        image = U.lower(data)
+        blocks = projected(image, [start] * len(image.blocks))
+        at = (blocks, *U.evaluate(data, iter(blocks)))
+        _, x, violation = at if at[2] <= INSIDE else moved_inside(U, data, at) or at
+        weights.append(np.maximum(x, 0.0))
+        worst = max(worst, violation)
+    return weights, worst
 
 
 def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:
@@ -99,7 +192,7 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     """
     margin = data.y * (data.X @ w + b)
     value = model.value(margin, w, data.y, data.weights, data.groups)
-    added, _ = model.loss.split()
+    added = model.dc()[0].pointwise
     falling = [loss for loss in added if float(loss.gradient(np.array([-30.0]))[0]) > 0.0]
     classes = [loss.counts(data.y, data.groups) for loss in added]
     for normal, t in ((w, margin), (np.zeros_like(w), b * data.y)):

@@ -24,11 +24,12 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Answer
 from ucm.forms.sphere import UnitNorm
 from ucm.language import cvx as cp
+from ucm.language.domains.conic_form import support
 from ucm.language.objective import Objective
-from ucm.language.parameter import Parameters
+from ucm.language.parameter import Parameters, Scope
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
-from ucm.language.terms import ConvexLoss, loss_cvxpy
+from ucm.language.terms import ConvexLoss, JointLoss, loss_cvxpy
 from ucm.solvers.programs import accuracy, attempt
 
 _AGREED = 1e-6  # relative difference up to which two objectives agree
@@ -120,7 +121,10 @@ def majorant(
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
         total += penalty.cvxpy(w_unscaled, 1.0, scope)  # type: ignore[union-attr]
-    equation = t == cp.multiply(data.y, Z @ omega + bias)
+    constraints = [t == cp.multiply(data.y, Z @ omega + bias)]
+    for loss in G.joint:
+        height, inside = joint_cvxpy(loss, t, data, scope)
+        total, constraints = total + height, constraints + inside
     normal = FeatureNormal(X, w)
     plane = tangent_plane(H, data, normal, data.y * (normal.scores + b))
     if H.losses:
@@ -131,7 +135,22 @@ def majorant(
         total = total - u @ omega
     if remaining is not None:
         total = total + remaining[2] - remaining[0] @ w_unscaled - remaining[1] * bias
-    return cp.Problem(cp.Minimize(total - plane.height + scope.zero()), [equation])
+    return cp.Problem(cp.Minimize(total - plane.height + scope.zero()), constraints)
+
+
+def joint_cvxpy(
+    joint: JointLoss, t: cp.Variable, data: Data, scope: Scope
+) -> tuple[cp.Expression, list[cp.Constraint]]:
+    """Return a joint loss at the margins t in CVXPY, with its constraints.
+
+    It is the support function of its weights at an upper bound s of the losses, as the weights are not
+    negative.
+    """
+    means = joint.means(lambda rows: joint.loss.cvxpy(t[rows], 1.0, scope), data)
+    s = cp.Variable(means.shape[0], name="s")
+    q, inside = joint.weights_cvxpy(data, scope)
+    height, constraints = support(s.size * q, inside, s / s.size)
+    return height, [s >= means, *constraints]
 
 
 def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -> cp.Problem | None:
@@ -370,5 +389,5 @@ def verify_objective(
         raise failure
     worst = max(results, key=lambda end: abs(end.value - objective))
     origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed)
-    least = min((loss.lowest() for loss in model.dc()[0].losses), default=0.0)
+    least = min((loss.lowest() for loss in model.dc()[0].pointwise), default=0.0)
     return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

@@ -31,7 +31,7 @@ from ucm.language.parameter import Expression, Param, Scalar, Scope, Size, value
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
-from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty, SubtractedPart, loss_cvxpy
+from ucm.language.terms import ConvexLoss, JointLoss, Penalty, ProximalPenalty, SubtractedPart, loss_cvxpy
 
 _SIZES = (
     (53, 31, 5),
@@ -260,6 +260,8 @@ class _Program:
             case RobustMargin():
                 declared, body = model.set, self._of_set(model)
         used = set(re.findall(r"\w+", "\n".join(body)))
+        if model.nodes_of_type(JointLoss):  # their sizes are counts of samples
+            used |= example.definitions.keys()
         parts = [
             [repr(_short(declared))],
             ["import cvxpy as cp", "import numpy as np", *_SPECIAL[: "ndtri" in used]],
@@ -302,12 +304,18 @@ class _Program:
             terms = [*losses, *(R.cvxpy(w, 1.0, self.scope) for R in penalties)]
             return str(functools.reduce(operator.add, map(self.printer.text, terms)))
 
+        joint = [self._joint(loss, t) for loss in G.joint]
+        losses += [height for height, _ in joint]
+        texts = [f"    {text}," for _, constraints in joint for text in constraints]
+        inside = ["constraints = [", *texts, "]"] if joint else []
+        given = ", constraints" if joint else ""
+        solve = "problem.solve(solver='CLARABEL')" if joint else "problem.solve()"
         added = total(G.penalties)  # type: ignore[arg-type]
         if model.convex:
             return [
-                *_VARIABLES, *self.printer.definitions,
-                f"problem = cp.Problem(cp.Minimize({added}))",
-                "problem.solve()", "",
+                *_VARIABLES, *self.printer.definitions, *inside,
+                f"problem = cp.Problem(cp.Minimize({added}){given})",
+                solve, "",
                 "objective, w, b = problem.value, w.value, float(b.value)",
             ]  # fmt: skip
         start = total(model.penalty.surrogates())
@@ -325,21 +333,39 @@ class _Program:
             "def tangent(t, w):",
             '    """Its slopes in t and in w."""',
             f"    return {slopes[0] or 'np.zeros(len(t))'}, {slopes[1] or 'np.zeros(len(w))'}", "", "",
-            *_VARIABLES, *self.printer.definitions,
+            *_VARIABLES, *self.printer.definitions, *inside,
             "slope_t, slope_w = cp.Parameter(X.shape[0]), cp.Parameter(X.shape[1])",
             f"added = {added}",
-            f"start = cp.Problem(cp.Minimize({start}))",
-            "start.solve()",
-            "problem = cp.Problem(cp.Minimize(added - slope_t @ t - slope_w @ w))",
+            f"start = cp.Problem(cp.Minimize({start}){given})",
+            solve.replace("problem", "start"),
+            f"problem = cp.Problem(cp.Minimize(added - slope_t @ t - slope_w @ w){given})",
             "objective = np.inf",
             "for _ in range(200):  # DCA: the subtracted function is replaced by its tangent plane",
             "    last, objective = objective, float(added.value) - subtracted(t.value, w.value)",
             "    if last - objective <= 1e-9 * abs(objective):",
             "        break",
             "    slope_t.value, slope_w.value = tangent(t.value, w.value)",
-            "    problem.solve()", "",
+            f"    {solve}", "",
             "w, b = w.value, float(b.value)",
         ]  # fmt: skip
+
+    def _joint(self, joint: JointLoss, t: cp.Variable) -> tuple[cp.Variable, list[str]]:
+        """Return a variable that stands for a joint loss, and the texts of its constraints.
+
+        It bounds the support function of the weights q at a bound s of the losses, which CVXPY dualises.
+        """
+        data, printer = self.example.data, self.printer
+        means = joint.means(lambda rows: joint.loss.cvxpy(t[rows], 1.0, self.scope), data)
+        q, inside = joint.weights_cvxpy(data, self.scope)
+        s, worst = cp.Variable(means.shape[0], name="s"), cp.Variable(name="worst")
+        texts = [str(printer.text(e)) for e in (s >= means, worst, q, s)]
+        weights = ", ".join(str(printer.text(c)) for c in inside)
+        if re.search(r"cp\.(pnorm|power)\(", weights):
+            raise CompositionError(
+                f"to_cvxpy_source: expected weights with a norm 1, 2 or inf, got {brief(joint)}, whose "
+                "support function CVXPY does not write; use plan.reference(), a CVXPY problem for given data"
+            )
+        return worst, [texts[0], f"{texts[1]} >= cp.suppfunc({texts[2]}, [{weights}])({texts[3]})"]
 
     def _subtracted_loss(self, loss: ConvexLoss) -> tuple[Text, Text]:
         """Return the source texts of the sum of a subtracted loss and of its subgradient in the margins t."""

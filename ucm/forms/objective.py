@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,16 +12,20 @@ from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import LinearMap, Matrix, Vec
+from ucm.errors import EmptySetError
 from ucm.forms.solver import Answer, Expected
+from ucm.language.contracts import BoundDomain
 from ucm.language.losses import ShiftedHinge
 from ucm.language.objective import Objective, ScaledPenalty, of_all, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import (
     ConvexLoss,
+    JointLoss,
     ProximalPenalty,
     SubtractedPart,
 )
+from ucm.language.worst_mean import maximum
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
 _ROUNDING = 1e-12  # of a margin of 1
@@ -40,6 +44,37 @@ class LinearTerm:
 
 
 @dataclass(frozen=True)
+class WorstTerm:
+    """The loss `max of sum_i (A q)_i l(o - t_i)` over the q in the intersection of some domains.
+
+    Attributes
+    ----------
+    loss : l and o
+    map : A, from the q of the domains to the weights of all samples, (m,)
+    domains : the domains
+    """
+
+    loss: ConvexLoss
+    map: LinearMap
+    domains: tuple[BoundDomain, ...]
+
+    @classmethod
+    def of(cls, joint: JointLoss, data: Data) -> WorstTerm:
+        """Return the form of a loss over samples; raise `EmptySetError` if its set of weights is empty."""
+        U = joint.weight_set
+        why = U.infeasibility_reason(data)
+        if why is not None:
+            raise EmptySetError(why)
+        blocks = U.lower(data).blocks
+        return cls(of_all(joint.loss)[0], blocks[0].map, tuple(b.domain for b in blocks))
+
+    def weights(self, margin: Vec) -> Vec:
+        """Return the weights of the samples that are maximal at these margins."""
+        losses = self.loss.each(margin)
+        return self.map.matvec(maximum(self.domains, self.map.rmatvec(losses))[1])
+
+
+@dataclass(frozen=True)
 class Composite:
     """The convex problem of weighted losses plus penalties, minus a linear term, in w and b.
 
@@ -55,6 +90,7 @@ class Composite:
     weights : for every loss c_k, (m,) and not negative, or None for ones
     stored : entries of the bound data, the unit of half a pass; 0 for those of X
     tilt : the linear function <v, t> + <u, w> that is subtracted; None for 0
+    worst : further losses, of a `WorstComposite` only
     """
 
     X: Matrix
@@ -64,6 +100,7 @@ class Composite:
     weights: tuple[Vec | None, ...] = ()
     stored: int = 0
     tilt: LinearTerm | None = None
+    worst: tuple[WorstTerm, ...] = ()
 
     def __post_init__(self) -> None:
         vars(self)["weights"] = self.weights or (None,) * len(self.losses)
@@ -78,7 +115,22 @@ class Composite:
 
     @property
     def expected(self) -> Expected:
-        return Expected(w=self.n, slopes=self.m)
+        return Expected(w=self.n, slopes=self.m, multipliers=tuple(h.map.shape[1] for h in self.worst))
+
+    def fixed(self, margin: Vec, multipliers: Sequence[Vec] = ()) -> Composite:
+        """Return the problem with fixed weights of the samples in the worst means, nowhere larger.
+
+        They are those of the multipliers q in the domains; without these the maximal ones at the margins,
+        where the objective is the same.
+        """
+        if not self.worst:
+            return self
+        weights = [h.map.matvec(q) for h, q in zip(self.worst, multipliers, strict=False)]
+        weights = weights or [h.weights(margin) for h in self.worst]
+        losses = (*self.losses, *(h.loss for h in self.worst))
+        return Composite(
+            self.X, self.y, losses, self.penalties, (*self.weights, *weights), self.stored, self.tilt
+        )
 
     def without_rounding(self, w: Vec) -> Vec:
         """Return w with 0 for entries that change every margin by rounding only.
@@ -136,6 +188,9 @@ class Composite:
         total = np.zeros(self.m)
         for loss, c in self.parts:
             total += end(loss) if c is None else times(c, end(loss))
+        for h in self.worst:
+            limit = np.sign(end(h.loss)) * np.inf if end(h.loss) else 0.0
+            total += np.where(h.map.matvec(np.ones(h.map.shape[1])) > 0.0, limit, 0.0)
         return total
 
     @property
@@ -154,6 +209,7 @@ class Composite:
         pairs = zip(self.weights, other.weights, strict=False)
         return (
             self.losses == other.losses
+            and self.worst == other.worst
             and len(self.weights) == len(other.weights)
             and all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)
         )
@@ -177,6 +233,8 @@ class Composite:
 
     def loss(self, margin: Vec) -> float:
         """Return the total loss at the margins."""
+        if self.worst:
+            return self.fixed(margin).loss(margin)
         return sum(loss.value(margin, self.y, c) for loss, c in self.parts)
 
     def value(self, margin: Vec, w: Vec) -> float:
@@ -188,7 +246,7 @@ class Composite:
 
     def gradient(self, margin: Vec) -> Vec:
         """Return minus the slopes of the total loss at the margins, `sum_k c_ki l_k'(o_k - t_i)`."""
-        return slopes_of(self.parts, margin)
+        return slopes_of(self.fixed(margin).parts, margin)
 
     def curvature(self, margin: Vec) -> Vec:
         """Return the second derivatives of the total loss, `sum_k c_ki l_k''(o_k - t_i)`, at most 1e15 c_ki.
@@ -241,6 +299,8 @@ class Composite:
 
         With w the bound is tight at w for sums of penalties without a proximal map too.
         """
+        if self.worst and margin is not None:
+            return self.fixed(margin).lower_bound(slopes, margin, w)
         alpha, tilt = self.shares(slopes, margin), self.linear
         tilted = bool(tilt.margin.any())
         beta = sum(alpha) + tilt.margin
@@ -260,6 +320,10 @@ class Composite:
                 at = np.divide(point, c, out=np.zeros(self.m), where=c > 0.0)
                 bound -= float(c @ loss.conjugate(at))
         return bound, violation
+
+
+class WorstComposite(Composite):
+    """A composite problem with worst means beside its other losses, which few solvers take."""
 
 
 def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
@@ -354,7 +418,9 @@ class DifferenceOfConvex:
         """Return the form of a declared objective, by the DC splits of its terms."""
         G, H = model.dc()
         losses, weights = weighed(G.losses, data)
-        form = Composite(data.X, data.y, losses, G.penalties, weights)  # type: ignore[arg-type]
+        worst = tuple(WorstTerm.of(loss, data) for loss in G.joint)
+        kind = WorstComposite if worst else Composite
+        form = kind(data.X, data.y, losses, G.penalties, weights, worst=worst)  # type: ignore[arg-type]
         losses, weights = weighed(H.losses, data)
         unit = unit_of(form.losses)
         return cls(form, losses, H.penalties, weights, model.penalty.surrogates(), unit)  # type: ignore[arg-type]
@@ -394,7 +460,7 @@ class DifferenceOfConvex:
         have their least value at a kink; other losses are also minimised over a grid, which is refined at
         its least value.
         """
-        G, losses = self.G, (*self.G.losses, *self.losses)
+        G, losses = self.G, (*self.G.losses, *(h.loss for h in self.G.worst), *self.losses)
         parts = [
             (loss, sign, class_totals(c, G.y))
             for sign, part in ((1.0, G.parts), (-1.0, self.parts))
@@ -407,10 +473,12 @@ class DifferenceOfConvex:
                 for side, weight in zip((1.0, -1.0), c, strict=True):
                     if weight > 0.0:
                         total += sign * weight * loss.values(side * b, np.full(b.size, side))
+            for h in G.worst:
+                total += [h.weights(x * G.y) @ h.loss.each(x * G.y) for x in b]
             return total
 
         kinks = {0.0, *(loss.offset for loss in losses), *(-loss.offset for loss in losses)}
-        curved = any(loss.slope() is None for loss in losses)
+        curved = bool(G.worst) or any(loss.slope() is None for loss in losses)
         places = np.array([*kinks, *(_EVEN if curved else ())])
         tried = heights(places)
         least = float(tried.min())

@@ -60,7 +60,8 @@ class Answer:
         set has the expected length of the nearest point; over losses None with a kernel
     b : the bias, of losses
     slopes : (m,) minus the slopes of the losses at the margins, a dual point; of `HingeDual` the multipliers
-    multipliers : of the couplings, scaled to `||w||_p = 1`
+    multipliers : of the couplings, scaled to `||w||_p = 1`; of `WorstComposite` the maximal q of every
+        worst mean
     status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted" (by the
         monitor), or "indefinite" for a kernel
     message : a sentence for the user, empty if nothing is wrong
@@ -118,7 +119,7 @@ class Expected:
     ----------
     q : of the blocks
     w, slopes : of the normal and the dual point
-    multipliers : of the multipliers of the couplings
+    multipliers : of the multipliers of the couplings, or of the maximal q of worst means
     """
 
     q: tuple[int, ...] | None = None

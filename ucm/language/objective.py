@@ -33,6 +33,7 @@ from ucm.language.robust import RobustMargin, as_model
 from ucm.language.terms import (
     Bound,
     ConvexLoss,
+    JointLoss,
     Loss,
     Penalty,
     ProximalPenalty,
@@ -138,6 +139,11 @@ class LossSum(TermSum, Loss):
     """A sum of losses."""
 
     terms: tuple[Loss, ...] = some("loss")
+
+    def value(
+        self, margin: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Subgroup = None
+    ) -> float:
+        return sum(term.value(margin, y, weights, subgroup) for term in self.terms)
 
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Subgroup = None, /) -> Vec:
         each = [term.values(margin, y, subgroup) for term in self.terms]
@@ -282,7 +288,8 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def _parts(self) -> tuple[ConvexPart, ConvexPart]:
         added, subtracted = self.loss.split()
         plus, minus = self.penalty.split()
-        return ConvexPart(added, plus), ConvexPart(subtracted, minus)
+        joint = self.loss.nodes_of_type(JointLoss)
+        return ConvexPart(added, plus, joint), ConvexPart(subtracted, minus)
 
     @property
     def convex(self) -> bool:
@@ -300,21 +307,32 @@ class Objective(SolvableModel, Term, RotationInvariant):
 
 
 class ConvexPart(Node):
-    """A sum of convex losses and convex functions of w, one part of a difference-of-convex split."""
+    """A sum of convex losses and convex functions of w, one part of a difference-of-convex split.
+
+    `joint` are the losses that are no sums over samples.
+    """
 
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[ProximalPenalty | SubtractedPart, ...] = ()
+    joint: tuple[JointLoss, ...] = ()
+
+    @property
+    def pointwise(self) -> tuple[ConvexLoss, ...]:
+        """The losses of single samples: the losses, and those whose weighted sums the joint losses are."""
+        return *self.losses, *(loss.loss for loss in self.joint)
 
     def value(
         self, margin: Vec, w: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Subgroup = None
     ) -> float:
         """Return the value of the sum at the margins and the normal w, as `Objective.value`."""
-        return sum(loss.value(margin, y, weights, subgroup) for loss in self.losses) + sum(
+        losses = (*self.losses, *self.joint)
+        return sum(loss.value(margin, y, weights, subgroup) for loss in losses) + sum(
             penalty.value(w) for penalty in self.penalties
         )
 
     def formula(self, notation: Notation) -> str:
-        return " + ".join(term.formula(notation) for term in (*self.losses, *self.penalties)) or "0"
+        terms = (*self.losses, *self.joint, *self.penalties)
+        return " + ".join(term.formula(notation) for term in terms) or "0"
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -369,6 +387,8 @@ def multiplied(factor: Scalar, term: Any) -> Any:
             return replace(term, factor=factor * term.factor)
         case ConvexLoss():
             return ScaledLoss(factor, term)
+        case JointLoss():
+            return term.times(factor)
         case ProximalPenalty():
             return ScaledPenalty(factor, term)
     return ScaledDifference(factor, term) if isinstance(term, Loss) else ScaledSplit(factor, term)

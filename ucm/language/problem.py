@@ -26,6 +26,7 @@ from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.terms import ConvexLoss, Loss, Penalty
+from ucm.language.worst_mean import WorstMean
 
 
 def _loose(text: str) -> str:
@@ -222,6 +223,23 @@ def _robust(model: RobustMargin) -> dict[str, str]:
     }
 
 
+def _joint_dual(model: Objective, v: str) -> dict[str, str]:
+    """Return the dual of an objective with a worst mean, whose weights q are variables: `a_i = q_i s_i`."""
+    penalty_term, confined = penalty_dual(model.penalty, v)
+    ranges, words = [r"\sum_{i} a_{i} y_{i} = 0", confined], r" R \text{ the penalty, } * \text{ conjugates}"
+    loss_term, variables = "- F^{*}(a)", "a"
+    match model.loss:
+        case WorstMean(groups=()) as worst:
+            term, where = loss_dual(worst.loss, "s_{i}")
+            loss_term = LATEX.sum_over("i", f"q_{{i}} {_loose(term) if term != 's_{i}' else term}")
+            variables, ranges = worst.weights_formula(LATEX), ["a_{i} = q_{i} s_{i}", *ranges, where]
+        case _:
+            words = r"F \text{ the losses of minus the margins,}" + words
+    ranges += [words] if "^{*}" in loss_term + penalty_term else []
+    dual = rf"\max_{{{variables}}} {loss_term} {penalty_term}"
+    return {"dual": dual, "where": r",\quad ".join(r for r in ranges if r)}
+
+
 def _objective(model: Objective) -> dict[str, str]:
     total = f"{model.loss.formula(LATEX)} + {model.penalty.formula(LATEX)}"
     margins = r"t_{i} = y_{i}(w'x_{i} + b)"
@@ -231,6 +249,8 @@ def _objective(model: Objective) -> dict[str, str]:
         parts = {"added": G.formula(LATEX), "subtracted": H.formula(LATEX)}
         return {**primal, **parts}
     v = LATEX.sum_over("i", "a_{i} y_{i} x_{i}")
+    if G.joint:
+        return {**primal, **_joint_dual(model, v)}
     loss_term, where = loss_dual(model.loss, "a_{i}")
     penalty_term, confined = penalty_dual(model.penalty, v)
     loss_term = _loose(loss_term) if loss_term.lstrip("-") != "a_{i}" else loss_term

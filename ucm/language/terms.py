@@ -12,14 +12,17 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
+from ucm.language.contracts import UncertaintySet
 from ucm.language.node import (
     OPERATORS,
     Arithmetic,
@@ -97,7 +100,8 @@ class Loss(Term, RotationInvariant):
         """Return the convex losses to add and the convex losses to subtract."""
 
 
-def _counted(on: object, where: str = "") -> Samples | None:
+def counted_samples(on: object, where: str = "") -> Samples | None:
+    """Return the samples of one class or group, or None for all; refuse anything else."""
     match on:
         case Samples() if on != signed:
             return on
@@ -112,7 +116,7 @@ def _counted(on: object, where: str = "") -> Samples | None:
 class SubsetLoss(Node):
     """A loss summed over all samples, or over the samples of the class or group `on`."""
 
-    on: Samples | None = converted(converter=_counted, default=None, kw_only=True)
+    on: Samples | None = converted(converter=counted_samples, default=None, kw_only=True)
 
     def over(self, term: str, notation: Notation) -> str:
         """Return the formula of the sum of a term over the samples of this loss."""
@@ -216,6 +220,35 @@ class ConvexLoss(PointwiseLoss):
     @abstractmethod
     def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         """Return `factor l(offset - margin_i)` for each margin as a CVXPY expression."""
+
+
+class JointLoss(Loss):
+    """A loss of all samples together, `max over q of sum_i q_i l(t_i)`, l convex, q >= 0 in a set of weights.
+
+    It is no sum over samples, so that its split is empty: an objective keeps it apart from its other losses.
+    """
+
+    loss: ConvexLoss
+
+    @property
+    @abstractmethod
+    def weight_set(self) -> UncertaintySet:
+        """The set of the weights q of all samples, in R^m, as an image of a domain."""
+
+    @abstractmethod
+    def weights_cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return the point of the domain of `weight_set` as CVXPY variables, and the constraints."""
+
+    @abstractmethod
+    def means(self, each: Callable[[NDArray[np.intp]], cp.Expression], data: Data) -> cp.Expression:
+        """Return what the domain of `weight_set` weighs: losses `each(rows)` of samples, or their means."""
+
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        return (), ()
+
+    def times(self, factor: Scalar) -> Self:
+        """Return the positive multiple of the loss, by that of l."""
+        return replace(self, loss=factor * self.loss)
 
 
 def loss_cvxpy(loss: ConvexLoss, margin: cp.Expression, weights: Vec | None, scope: Scope) -> cp.Expression:

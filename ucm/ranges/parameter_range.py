@@ -162,10 +162,22 @@ def interval_of(
     The time limit is in seconds for each end; errors as of `ucm.admissible`.
     """
     if isinstance(model, Objective):
-        return lambda_max(model, data, name) or _declared_range(model, name)
+        found = _of_weights(model, data, name, time_limit) or lambda_max(model, data, name)
+        return found or _declared_range(model, name)
     if by_lam(model):
         return _of_lam(model, data, name)
     return intervals_of_sizes(model, (name,), data, time_limit)[name]
+
+
+def _of_weights(model: Objective, data: Data, name: str, time_limit: float) -> Interval | None:
+    """Return the interval in which the worst means of an objective have weights; None without such a size."""
+    sets = [U for loss in model.dc()[0].joint if name in (U := loss.weight_set).params()]
+    sizes = [intervals_of_sizes(RobustMargin(U), (name,), data, time_limit)[name] for U in sets]
+    if not sizes or min(x.lower for x in sizes) == -math.inf:
+        return None
+    low, high = max(x.lower for x in sizes), min(x.upper for x in sizes)
+    how = "in it the domain of a worst mean has weights for these samples"
+    return Interval(low, high, how, any(x.lower_closed for x in sizes), any(x.upper_closed for x in sizes))
 
 
 def _declared_range(model: Objective, name: str) -> Interval:

@@ -16,8 +16,9 @@ import numpy as np
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite
+from ucm.forms.objective import Composite, WorstComposite
 from ucm.forms.solver import Answer, Session, Solver
+from ucm.language.domains.conic_form import support
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
@@ -37,7 +38,7 @@ _LEFT = {
 _NO_POWERS = ("ECOS",)  # solvers without a cone for powers
 
 
-class Conic(Solver[MinNorm | Composite]):
+class Conic(Solver[MinNorm | Composite | WorstComposite]):
     """Solve nearest points, or convex losses plus penalties, by a conic solver through CVXPY.
 
     It takes any norm, any domain, and every convex loss and penalty, if the conic solver has cones for
@@ -72,7 +73,7 @@ class Conic(Solver[MinNorm | Composite]):
         arguments = [repr(self.name), *(f"{k}={v!r}" for k, v in self.options.items())]
         return f"Conic({', '.join(arguments)})"
 
-    def refuse(self, form: MinNorm | Composite) -> str | None:
+    def refuse(self, form: MinNorm | Composite | WorstComposite) -> str | None:
         if self.backend not in _WITH_CVXPY and not _installed(self.backend):
             return f"{self.name} is not installed, or no solver of CVXPY"
         if self.backend not in _NO_POWERS:
@@ -81,10 +82,12 @@ class Conic(Solver[MinNorm | Composite]):
             return "it has no cone for powers, which losses may need"
         return None if form.norm in (1.0, 2.0, np.inf) else "it has no cone for this norm"
 
-    def session(self, form: MinNorm | Composite) -> Solver:
+    def session(self, form: MinNorm | Composite | WorstComposite) -> Solver:
         return self if isinstance(form, MinNorm) else _CvxpySession(self)
 
-    def solve(self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+    def solve(
+        self, form: MinNorm | Composite | WorstComposite, monitor: Monitor, start: Answer | None = None
+    ) -> Answer:
         if isinstance(form, Composite):
             return _CvxpySession(self).solve(form, monitor, start)
         if monitor.timed_out:
@@ -178,8 +181,17 @@ class _CvxpySession(Session[Composite]):
             total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
             total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
             equation = t == cp.multiply(form.y, form.X @ w + b)
-            problem = cp.Problem(cp.Minimize(size * total - v @ t - u @ w), [equation])
-            self.form, self.problem = form, (problem, w, b, v, u, size, equation)
+            above, constraints = [], [equation]
+            for h in form.worst:  # s bounds the losses or means that q weighs, and q is its multiplier
+                d = h.map.shape[1]
+                s, q = cp.Variable(d), cp.Variable(d)
+                above.append(s >= h.map.matrix().T @ h.loss.cvxpy(t, 1.0, plain))
+                inside = [c for D in h.domains for c in D.own_constraints(q / d)]
+                height, within = support(q, inside, s / d)
+                total += height
+                constraints += [above[-1], *within]
+            problem = cp.Problem(cp.Minimize(size * total - v @ t - u @ w), constraints)
+            self.form, self.problem = form, (problem, w, b, v, u, size, equation, above)
         return self.problem
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
@@ -203,7 +215,7 @@ class _CvxpySession(Session[Composite]):
         return answer.ended("converged", "") if proven else answer
 
     def _solve(self, form: Composite, monitor: Monitor, factor: float) -> Answer:
-        problem, w, b, v, u, size, equation = self._problem(form)
+        problem, w, b, v, u, size, equation, above = self._problem(form)
         tilt, tol = form.linear, monitor.tol
         v.value, u.value, size.value = factor * tilt.margin, factor * tilt.normal, factor
         failure, name = "", self.name
@@ -223,7 +235,9 @@ class _CvxpySession(Session[Composite]):
             return _failed(form, "unbounded" if problem.status == "unbounded" else "stalled", message)
         slopes = numbers(equation.dual_value) / factor - tilt.margin
         normal = form.without_rounding(form.penalty.project_domain(numbers(w.value)))
-        return Answer(w=normal, b=float(b.value), slopes=slopes).ended(status, _LEFT[status])
+        q = [numbers(c.dual_value) / factor for c in above]
+        answer = Answer(w=normal, b=float(b.value), slopes=slopes, multipliers=q)
+        return answer.ended(status, _LEFT[status])
 
 
 def _failed(form: Composite, status: str, message: str) -> Answer:

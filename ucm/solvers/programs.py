@@ -296,7 +296,7 @@ def duality_gap(form: Composite, answer: Answer) -> tuple[float, float]:
     value = form.value(margin, w)
     if answer.slopes is None:
         return value, np.inf
-    return value, value - form.lower_bound(answer.slopes, margin, w)[0]
+    return value, value - form.fixed(margin, answer.multipliers).lower_bound(answer.slopes, margin, w)[0]
 
 
 def units(form: MinNorm) -> tuple[float, list[float]]:

@@ -14,6 +14,7 @@ from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,
+    JointLoss,
     Loss,
     Penalty,
     ProximalPenalty,
@@ -31,9 +32,10 @@ from ucm.testing.checker import (
 def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     """Check the laws of a loss and of its convex parts, and the values of the parts against CVXPY.
 
-    The value is the sum of its parts; each part is convex in minus the margin; its
-    gradient and its conjugate satisfy Fenchel and Young with equality where they meet; its proximal map
-    solves its problem and has the slope it says; it is smooth, or a slanted plus function, where it says so.
+    The value is the sum of its parts, a worst mean one of them. Each other part, and the loss of a worst
+    mean, is convex in minus the margin; its gradient and its conjugate satisfy Fenchel and Young with
+    equality where they meet; its proximal map solves its problem and has the slope it says; it is smooth, or
+    a slanted plus function, where it says so.
 
     Parameters
     ----------
@@ -61,15 +63,19 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     judge = Checker(repr(loss), tol)
     check_formula(judge, loss)
     total = loss.value(margin, y, None, groups)
-    added, subtracted = ([part.value(margin, y, None, groups) for part in parts] for parts in loss.split())
+    joint = loss.nodes_of_type(JointLoss)
+    parts = (joint + loss.split()[0], loss.split()[1])
+    added, subtracted = ([part.value(margin, y, None, groups) for part in terms] for terms in parts)
     judge.equal("the value is that of its split", sum(added) - sum(subtracted), total)
+    judge.equal("the value is the sum of the values of samples", loss.values(margin, y, groups).sum(), total)
     each = sum(loss.values(t, y, groups)[i] for i, t in enumerate(np.eye(margin.size) * margin))
-    judge.equal("the loss is a sum over samples", each, total)
+    if not joint:
+        judge.equal("the loss is a sum over samples", each, total)
     repeated = None if groups is None else np.repeat(groups, 2)
     twice = loss.value(np.repeat(margin, 2), np.repeat(y, 2), None, repeated)
     doubled = loss.value(margin, y, np.full(y.size, 2.0), groups)
     judge.equal("a weight is a repetition", doubled, twice)
-    for part in itertools.chain(*loss.split()):
+    for part in itertools.chain(*loss.split(), (joint_loss.loss for joint_loss in joint)):
         _check_convex_loss(part, margin, rng, tol)
 
 

@@ -229,3 +229,13 @@ class Box(Domain, SemiSmooth):
     def formula(self, notation: Notation) -> str:
         lower, upper = (_written(x, notation) for x in (self.lower, self.upper))
         return f"{lower}{notation.leq}q{notation.leq}{upper}"
+
+
+def refuse_bounds(weights: Domain | None, where: str) -> None:
+    """Raise a `CompositionError` if a domain of weights of samples has bounds for each of them."""
+    for D in () if weights is None else weights.nodes_of_type(Box):
+        if D.dimension is not None:
+            raise CompositionError(
+                f"{where}: bounds for each sample cannot pass to other samples, got {brief(D)}; give one "
+                "bound for all, or class_weight and sample_weight"
+            )

@@ -130,17 +130,20 @@ class DomainImage(UncertaintySet):
         """Return the coefficients q as a CVXPY variable of length `dim`."""
         return cp.Variable(dim, name="q")
 
-    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        (c, domain), A, samples = self.declared(), self.map(data), self.sample_weights(data)
-        q = self.variable(A.shape[1], scope)
-        x = A.matrix() @ q
-        x = x if isinstance(c, Origin) else c.cvxpy(data, scope) + x
+    def coefficients_cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return the coefficients q in CVXPY, with the constraints of the domain."""
+        samples, q = self.sample_weights(data), self.variable(self.map(data).shape[1], scope)
         constraints = []
-        for D in domain.intersected():
+        for D in self.declared()[1].intersected():
             size = D.size()
             number = None if size is None else scope.of(size)
             constraints += D.cvxpy(q, number) if samples is None else D.inside(q, number, samples)
-        return x, constraints if samples is None else [*constraints, *samples.cvxpy(q)]
+        return q, constraints if samples is None else [*constraints, *samples.cvxpy(q)]
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        c, (q, constraints) = self.declared()[0], self.coefficients_cvxpy(data, scope)
+        x = self.map(data).matrix() @ q
+        return x if isinstance(c, Origin) else c.cvxpy(data, scope) + x, constraints
 
     def support_map(self, data: Data) -> LinearMap:
         """Return the linear map of the support function, by default that of the image."""

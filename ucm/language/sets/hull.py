@@ -11,7 +11,8 @@ from ucm.data.linear_map import LinearMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, SampleWeights, Scope, exactly_one
-from ucm.language.domains import Box, CappedSimplex, Simplex
+from ucm.language.domains import CappedSimplex, Simplex
+from ucm.language.domains.box import refuse_bounds
 from ucm.language.node import Notation, RotationInvariant, converted
 from ucm.language.parameter import Scalar
 from ucm.language.sets.affine_image import DomainImage
@@ -63,12 +64,7 @@ class Hull(DomainImage, RotationInvariant):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for D in () if self.weights is None else self.weights.walk():
-            if isinstance(D, Box) and D.dimension is not None:
-                raise CompositionError(
-                    f"Hull: bounds for each sample cannot pass to other samples, got {brief(D)}; give one "
-                    "bound for all, or class_weight and sample_weight"
-                )
+        refuse_bounds(self.weights, "Hull")
 
     def declared(self) -> tuple[VectorNode, Domain]:
         return Origin(), Simplex() if self.weights is None else self.weights

@@ -20,10 +20,10 @@ from ucm.language.contracts import (
     Splits,
     UncertaintySet,
 )
+from ucm.language.domains.conic_form import perspective
 from ucm.language.domains.convex_combination import (
     ConvexCombination,
     convex_combination,
-    perspective,
     unit_of,
 )
 from ucm.language.node import Notation, RotationInvariant, in_parentheses

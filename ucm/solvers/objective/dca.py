@@ -241,7 +241,7 @@ def _separable(form: DifferenceOfConvex) -> bool:
 
     The losses are smooth, and the penalties are boxes, L2 and at least one folded concave penalty.
     """
-    smooth = all(loss.smooth() for loss in form.G.losses) and not form.losses
+    smooth = all(loss.smooth() for loss in form.G.losses) and not (form.losses or form.G.worst)
     folded = all(h.coordinatewise for h in form.penalties)
     return smooth and folded and bool(form.penalties) and form.G.penalty.boxed is not None
 
