@@ -314,4 +314,11 @@ OBJECTIVES = [
     SquaredHinge() + NonNegative(),
     Hinge() + LInf() + Lp(3),
     Hinge() + 0.5 * MCP() + NonNegative(),
+    (Hinge() + 0.5 * L2()).with_intercept(None),
+    (Logistic() + 0.5 * L1()).with_intercept(None),
+    (Hinge() + 0.3 * L1()).with_intercept(None),
+    (Ramp() + 0.5 * CappedL1(1)).with_intercept(None),
+    (Hinge() + 0.5 * L2()).with_intercept("penalised", 2.0),
+    (Logistic() + ElasticNet(0.4) + NonNegative()).with_intercept("penalised"),
+    (Logistic() + 0.5 * SCAD()).with_intercept("penalised"),
 ]

@@ -343,7 +343,8 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     losses, weights = weighed(convex, data)
     C, loss = split_scalar(losses[0])
     lam = CombinedPenalty(added).square
-    if len(losses) > 1 or concave or not isinstance(loss, Hinge) or lam is None or subtracted:
+    other = len(losses) > 1 or concave or subtracted or model.intercept != "free"
+    if other or not isinstance(loss, Hinge) or lam is None:
         return None
     c = data.factors if weights[0] is None else weights[0]
     return (loss.p, C, lam, c) if c.all() else None

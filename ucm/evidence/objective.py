@@ -12,8 +12,9 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
-from ucm.evidence.bound import Normal, SampleDual, lower_bound
+from ucm.evidence.bound import FeatureNormal, Normal, SampleDual, lower_bound
 from ucm.evidence.certificate import fault, of_objective
+from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
@@ -64,13 +65,18 @@ def certify_objective(
     (2013) (kind "local"). The dual point `slopes` is minus the slopes of the convex losses; None takes
     those at (w, b). A relative gap of `tol` is enough.
     """
+    if model.penalised and isinstance(normal, FeatureNormal):
+        w, b = lifted_plane(model, normal.w, b)
+        model, data = lifted(model, data)
+        normal = FeatureNormal(data.X, w)
     G, H = model.dc()
     margin = data.y * (normal.scores + b)
     primal = model.loss.value(margin, data.y, data.weights, data.groups)
     primal += normal.value(model.penalty)
     plane = tangent_plane(H, data, normal, margin)
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
-    point = SampleDual(losses, data.y, margin, slopes, plane.margin if H.losses else None)
+    tilt = plane.margin if H.losses else None
+    point = SampleDual(losses, data.y, margin, slopes, tilt, free=model.intercept is not None)
     penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     enough = primal - tol * abs(primal) + plane.height
     bound, violation = lower_bound(point, normal, penalty, plane.normal, enough)
@@ -97,6 +103,8 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     (w, b) separates the samples, and along s (0, b) when the losses count one class. With a bounded penalty
     the objective tends to a limit; where it is above that at (w, b), it falls along the whole ray.
     """
+    w, b = lifted_plane(model, w, b)
+    model, data = lifted(model, data)
     margin = data.y * (data.X @ w + b)
     value = model.value(margin, w, data.y, data.weights, data.groups)
     added, _ = model.loss.split()
@@ -123,6 +131,8 @@ def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) 
     A critical point is then a local minimum, as the objective is convex near it. Theorem 3.1 (IV) of Ong and
     Le Thi (2013), with its conditions `|w_j| != a` and `t_i != -mu^2`.
     """
+    w, b = lifted_plane(model, w, b)
+    model, data = lifted(model, data)
     H = model.dc()[1]
     margin = data.y * (data.X @ w + b)
     for loss in H.losses:
