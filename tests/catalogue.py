@@ -322,4 +322,11 @@ OBJECTIVES = [
     WorstMean(Hinge(), CappedSimplex(1 / Param("beta", 0.3), relative=True)) + 0.05 * L2(),
     WorstMean(Logistic(), ChiSquareBall(Param("rho", 0.4))) + 0.05 * L1() + 0.01 * Hinge(),
     WorstMean(Hinge(), Box(0.0, 0.8)) + Ramp() / 50 + 0.05 * CappedL1(1),
+    (Hinge() + 0.5 * L2()).with_intercept(None),
+    (Logistic() + 0.5 * L1()).with_intercept(None),
+    (Hinge() + 0.3 * L1()).with_intercept(None),
+    (Ramp() + 0.5 * CappedL1(1)).with_intercept(None),
+    (Hinge() + 0.5 * L2()).with_intercept("penalised", 2.0),
+    (Logistic() + ElasticNet(0.4) + NonNegative()).with_intercept("penalised"),
+    (Logistic() + 0.5 * SCAD()).with_intercept("penalised"),
 ]

@@ -30,6 +30,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 from typed import known, scikit, untyped
@@ -446,6 +447,34 @@ def test_parallel_cross_validation_equals_serial(mixed: tuple) -> None:
 def test_more_classes_through_a_wrapper() -> None:
     X, y = load_iris(return_X_y=True)
     assert OneVsOneClassifier(ucm.Classifier()).fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize(
+    "options", [{"intercept_scaling": 1.0}, {"intercept_scaling": 3.0}, {"fit_intercept": False}]
+)
+def test_intercepts_are_those_of_liblinear(mixed: tuple, loss: str, options: dict) -> None:
+    settings: dict[str, Any] = {"C": 0.7, "tol": 1e-9, "max_iter": 1_000_000, "dual": True, **options}
+    theirs = LinearSVC(loss=loss, **settings).fit(*mixed)
+    model = 0.7 * ucm.Hinge(1 + (loss == "squared_hinge")) + 0.5 * ucm.L2()
+    ours = ucm.Classifier(model, tol=1e-9, **options).fit(*mixed)
+    assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
+    assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (nu_svm(0.3), {"fit_intercept": False}, "expected a loss plus a penalty, got the set"),
+        (nu_svm(0.3), {"intercept_scaling": 1.0}, "expected a loss plus a penalty, got the set"),
+        (None, {"fit_intercept": False, "intercept_scaling": 1.0}, "expected None without an intercept"),
+        (None, {"intercept_scaling": 0.0}, "scaling is a positive finite number"),
+        (None, {"fit_intercept": "no"}, "fit_intercept"),
+    ],
+)
+def test_intercepts_that_are_refused(mixed: tuple, model: Any, options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ucm.Classifier(model, **options).fit(*mixed)
 
 
 # --- pickles, refits ----------------------------------------------------------------------------

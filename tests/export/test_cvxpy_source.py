@@ -106,7 +106,7 @@ def test_the_source_of_an_objective_solves_the_model(model: ucm.Objective) -> No
         assert found["objective"] == pytest.approx(plan.solve().objective, rel=1e-6, abs=1e-6)
         return
     margin = Y * (X @ found["w"] + found["b"])
-    assert model.value(margin, found["w"]) == pytest.approx(found["objective"], rel=1e-6)
+    assert model.value(margin, found["w"], b=found["b"]) == pytest.approx(found["objective"], rel=1e-6)
     # at a kink of what is subtracted its slope is one of several, and rounding chooses
     next_one = majorant(model, plan.data, found["w"], found["b"])
     assert next_one.solve(solver="CLARABEL") >= found["objective"] * (1.0 - 1e-4) - 1e-5

@@ -240,7 +240,7 @@ REFUSED = {
     "ucm.Quadratic([1, 2])": "Quadratic: expected a covariance or a square matrix",
     "ucm.Quadratic([[1, 2], [0, 1]])": "symmetric",
     "ucm.Quadratic([[1, 2], [2, 1]])": "Quadratic: .* positive semidefinite, got the eigenvalue -1",
-    "ucm.NonNegative('b')": "never of the bias",
+    "ucm.NonNegative('b')": "features has True or False",
     "ucm.solve(ucm.Hinge() + ucm.L1(weights=[1, 2]), X, y)": "2 features, got samples of 4",
     "ucm.solve(ucm.Hinge() + 2 * ucm.GroupLasso([0, 1]) / 3, X, y)": "2 features, got samples of 4",
     "ucm.solve(ucm.Hinge() + ucm.L1() + ucm.GroupMCP([0]), X, y)": "1 features, got samples of 4",

@@ -239,6 +239,9 @@ OBJECTIVES = [
     2 * Hinge() + LAM * ucm.LInf(),
     ucm.Logistic(on=pos) + 2 * ucm.Logistic(on=neg) + LAM * L1(),
     Hinge(on=pos) + 1.5 * Hinge(on=neg) + LAM * L1(),
+    (Hinge() + LAM * L1()).with_intercept(None),
+    (ucm.Logistic() + LAM * ucm.Norm(2)).with_intercept(None),
+    (ucm.Logistic() + LAM * L1()).with_intercept("penalised", 0.5),
 ]
 
 

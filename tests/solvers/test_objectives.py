@@ -8,6 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from catalogue import OBJECTIVES
@@ -68,11 +69,95 @@ def test_every_objective_agrees_with_its_twin(objective: Objective) -> None:
     assert abs(solution.certificate.relative_gap) <= 1e-6
     assert solution.certificate.kind == ("global" if objective.convex else "local")
     assert solution.objective == pytest.approx(
-        objective.value(y * (X @ solution.w + solution.b), solution.w), rel=1e-12
+        objective.value(y * (X @ solution.w + solution.b), solution.w, b=solution.b), rel=1e-12
     )
     check = plan.verify()
     assert check.agrees, str(check)
     assert plan.reference().is_dcp(dpp=True)
+
+
+def least(loss: Any, penalty: Any, X: np.ndarray, y: np.ndarray, intercept: str | None, s: float) -> float:
+    """The optimum of `loss(t) + penalty(w)` by CVXPY, w with b / s as last entry where b is penalised."""
+    w, b = cp.Variable(X.shape[1]), cp.Variable()
+    b = b if intercept else cp.Constant(0.0)
+    weights = cp.hstack([w, b / s]) if intercept == "penalised" else w
+    problem = cp.Problem(cp.Minimize(loss(cp.multiply(y, X @ w + b)) + penalty(weights)))
+    return float(problem.solve(solver="CLARABEL", tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9))
+
+
+INTERCEPTS = [
+    (Hinge(), lambda t: cp.sum(cp.pos(1 - t)), 0.5 * L2(), lambda w: 0.5 * cp.sum_squares(w)),
+    (Hinge(), lambda t: cp.sum(cp.pos(1 - t)), 2.0 * L1(), lambda w: 2.0 * cp.norm1(w)),
+    (Hinge(), lambda t: cp.sum(cp.pos(1 - t)), LInf() + L1(), lambda w: cp.norm(w, "inf") + cp.norm1(w)),
+    (Logistic(), lambda t: cp.sum(cp.logistic(-t)), 0.5 * L2(), lambda w: 0.5 * cp.sum_squares(w)),
+    (Logistic(), lambda t: cp.sum(cp.logistic(-t)), 2.0 * L1(), lambda w: 2.0 * cp.norm1(w)),
+    (Logistic(), lambda t: cp.sum(cp.logistic(-t)), 2.0 * ucm.Norm(), lambda w: 2.0 * cp.norm(w)),
+    (Hinge(2), lambda t: cp.sum_squares(cp.pos(1 - t)), 2.0 * L1(), lambda w: 2.0 * cp.norm1(w)),
+]
+
+
+@pytest.mark.parametrize(("intercept", "scaling"), [(None, 1.0), ("penalised", 1.0), ("penalised", 3.0)])
+@pytest.mark.parametrize(("loss", "of_t", "penalty", "of_w"), INTERCEPTS)
+def test_intercepts_against_a_program(
+    loss: Any, of_t: Any, penalty: Any, of_w: Any, intercept: str | None, scaling: float
+) -> None:
+    X, y = noisy(60, 5)
+    X += 0.4
+    optimum = least(of_t, of_w, X, y, intercept, scaling)
+    model = (loss + penalty).with_intercept(intercept, scaling)
+    for solver in ("auto", "clarabel"):
+        plan = ucm.compile(model, X, y, solver=solver)
+        solution = plan.solve()
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(optimum, rel=2e-6)
+        assert solution.certificate.dual <= optimum * (1.0 + 1e-8)
+        assert intercept is not None or solution.b == 0.0
+        assert plan.certify(w=solution.w, b=solution.b, weights=solution.weights).relative_gap <= 1e-5
+    if loss == Hinge() or penalty == 0.5 * L2():
+        assert ucm.solve(model, ucm.open_rows(X, y)).objective == pytest.approx(optimum, rel=2e-6)
+    if penalty == 0.5 * L2():
+        solution = ucm.solve(model, X, y, kernel=lambda A, B: A @ B.T)
+        assert solution.objective == pytest.approx(optimum, rel=2e-6)
+    program = {"X": X, "y": y}
+    exec(ucm.to_cvxpy_source(model), program)
+    assert program["objective"] == pytest.approx(optimum, rel=1e-5)
+    assert program["b"] == pytest.approx(plan.solution.b, abs=1e-3)
+
+
+def test_a_penalised_intercept_is_in_no_weights_groups_and_matrices() -> None:
+    X, y = noisy(60, 4)
+    groups, c, Q = [0, 0, 1, 1], np.array([1.0, 0.0, 2.0, 1.0]), np.diag([1.0, 2.0, 0.0, 1.0])
+    ridge, inside = 0.1 * L2(), cp.transforms.indicator
+    for penalty, of_w in (
+        (ucm.GroupLasso(groups), lambda w: cp.norm(w[:2]) + cp.norm(w[2:4]) + 0.1 * cp.sum_squares(w)),
+        (L1(weights=c), lambda w: c @ cp.abs(w[:4]) + 0.1 * cp.sum_squares(w)),
+        (ucm.Quadratic(Q), lambda w: cp.quad_form(w[:4], Q) + 0.1 * cp.sum_squares(w)),
+        (ucm.NonNegative(), lambda w: inside([w[:4] >= 0]) + 0.1 * cp.sum_squares(w)),
+        (ucm.NonNegative([1, 0, 0, 1]), lambda w: inside([w[[0, 3]] >= 0]) + 0.1 * cp.sum_squares(w)),
+    ):
+        model = (Logistic() + penalty + ridge).with_intercept("penalised")
+        optimum = least(lambda t: cp.sum(cp.logistic(-t)), of_w, X, y, "penalised", 1.0)
+        assert ucm.solve(model, X, y).objective == pytest.approx(optimum, rel=2e-6)
+        with pytest.raises(ucm.CompositionError, match="expected a penalty of the intercept"):
+            ucm.solve((Logistic() + penalty).with_intercept("penalised"), X, y)
+    with pytest.raises(ucm.CompositionError, match="in no group"):
+        ucm.solve((Logistic() + ucm.GroupMCP(groups)).with_intercept("penalised"), X, y)
+
+
+def test_intercepts_in_sums_and_texts() -> None:
+    model = (Hinge() + L2()).with_intercept("penalised", 2.0)
+    assert 2 * model + L1() == (2 * Hinge() + 2 * L2() + L1()).with_intercept("penalised", 2.0)
+    assert str(model).startswith("min_{w} ") and "w'(x_i, 2)" in str(model)
+    assert eval(repr(model), {**vars(ucm)}) == model != Hinge() + L2()
+    for intercept, scaling, message in (
+        ("no", 1.0, "'free'"),
+        (None, 0.0, "positive"),
+        ("free", np.inf, "finite"),
+    ):
+        with pytest.raises(ucm.CompositionError, match=message):
+            model.with_intercept(intercept, scaling)
+    with pytest.raises(ucm.CompositionError, match="two intercepts"):
+        _ = model + (Hinge() + L2())
 
 
 ROUTES = [
@@ -229,7 +314,7 @@ def test_class_weights_are_copies_of_the_samples(objective: Objective) -> None:
     assert check.agrees, str(check)
     assert weighted.certificate.relative_gap <= 1e-6
     X2, y2 = np.repeat(X, copies, axis=0), np.repeat(y, copies)
-    height = objective.value(y2 * (X2 @ weighted.w + weighted.b), weighted.w)
+    height = objective.value(y2 * (X2 @ weighted.w + weighted.b), weighted.w, b=weighted.b)
     assert weighted.objective == pytest.approx(height, rel=1e-9)
     if objective.convex:
         copied = ucm.solve(objective, X2, y2)
@@ -533,7 +618,7 @@ def test_weak_duality_at_any_point(objective: Objective, weights: Any) -> None:
     for size in (0.1, 1.0):
         w, b = size * generator.standard_normal(3), float(generator.standard_normal())
         best = majorant(objective, data, w, b).solve(solver="CLARABEL")
-        height = objective.value(y * (X @ w + b), w, y, data.factors)
+        height = objective.value(y * (X @ w + b), w, y, data.factors, b=b)
         for slopes in (None, generator.uniform(0.0, 2.0, 25), np.zeros(25)):
             found = certify_objective(objective, data, FeatureNormal(X, w), b, slopes)
             assert found.primal == pytest.approx(height, rel=1e-14)

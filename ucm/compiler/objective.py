@@ -33,7 +33,14 @@ from ucm.evidence.objective import certify_objective, is_local, is_unattained
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual, weighed
+from ucm.forms.objective import (
+    Composite,
+    DifferenceOfConvex,
+    HingeDual,
+    declared_plane,
+    lifted_plane,
+    weighed,
+)
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.losses import Hinge
@@ -162,7 +169,8 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             w = self.data.X.T @ c
         if w is None or w.shape != (self.data.n,):
             raise warm_start_error("over the same features")
-        return Answer(w=w, b=warm.b or 0.0)
+        w, b = lifted_plane(self.model, w, warm.b or 0.0)
+        return Answer(w=w, b=b)
 
     def run(
         self,
@@ -187,7 +195,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         return trivial if trivial.objective < proof.objective else proof
 
     def _proof(self, answer: Answer, tol: float) -> Proof:
-        w, b = answer.plane
+        w, b = declared_plane(self.model, *answer.plane)
         normal = FeatureNormal(self.data.X, w)
         multipliers = answer.multipliers
         certificate = certify_objective(self.model, self.data, normal, b, answer.slopes, tol, multipliers)
@@ -196,14 +204,14 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
     def dual_point(self, weights: Vec, normal: Normal, b: float) -> Vec:
         if self.split.convex or not isinstance(normal, FeatureNormal):
             return weights
-        margin = self.data.y * (normal.scores + b)
-        return weights - self.split.subgradient(margin, normal.w).margin
+        w, _ = lifted_plane(self.model, normal.w, b)
+        return weights - self.split.subgradient(self.data.y * (normal.scores + b), w).margin
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         convex = self.split.convex
         if convex and is_proven(proof.certificate, monitor.tol):
             return None
-        w, b = proof.answer.plane
+        w, b = declared_plane(self.model, *proof.answer.plane)
         endless = is_unattained(self.model, self.data, w, b)
         if endless is not None:
             return Verdict("unattained", endless, warns=True)
@@ -220,6 +228,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             slopes = G.gradient(margin) if slopes is None else slopes
             slopes = slopes + self.split.subgradient(margin, w).margin
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
+        w, b = declared_plane(self.model, w, b)
         recovered = Recovered(w, b, None, weights, "variable")
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
 
@@ -233,7 +242,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     added, subtracted = model.penalty.split()
     losses, weights = weighed(convex, data)
     lam = CombinedPenalty(added).square
-    if len(losses) != 1 or model.dc()[0].joint:
+    if len(losses) != 1 or model.dc()[0].joint or model.intercept != "free":
         return None
     C, loss = split_scalar(losses[0])
     if concave or not isinstance(loss, Hinge) or lam is None or subtracted:

@@ -18,7 +18,7 @@ from ucm.compiler.objective import critical
 from ucm.compiler.recover import BIAS_RULES, bias, least_error_bias
 from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.compiler.route import choose
-from ucm.data.bound_data import Data, refuse_squares
+from ucm.data.bound_data import Data, refuse_squares, with_column
 from ucm.data.first_pass import (
     OutOfCoreMap,
     RowData,
@@ -37,6 +37,7 @@ from ucm.evidence.external_certificate import of_weights
 from ucm.evidence.reference import Verification, compared, majorant, reference_problem, solved, verify
 from ucm.evidence.rows import certify_hulls, certify_losses
 from ucm.forms.monitor import Monitor
+from ucm.forms.objective import declared_plane
 from ucm.forms.out_of_core import HullProof, OutOfCoreForm, RowHulls, RowLosses
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
@@ -463,12 +464,15 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 
     def __init__(self, model: Objective, rows: RowData, requested: str | Solver) -> None:
         super().__init__(model, rows, requested)
+        n = rows.n - model.penalised  # the last feature of the rows is that of the intercept
         for penalty in model.nodes_of_type(Penalty):
-            penalty.check_features(rows.n)
+            penalty.check_features(n)
         self.written_model = model
         if groups_in(model):  # what the rows weigh says in which group they are
             first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
-            self.written_model = _base(first) + model.penalty
+            self.written_model = replace(model, loss=_base(first))
+        if model.penalised:
+            self.written_model = self.written_model.with_column(n)
         self.form = RowLosses.of(self.written_model, rows)
 
     @property
@@ -500,11 +504,11 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         return critical(proof.certificate, monitor.tol, lambda: self.form.is_local(proof.answer.rows))
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        row_proof = proof.answer.rows
+        row_proof, (w, b) = proof.answer.rows, declared_plane(self.model, *proof.answer.plane)
         if row_proof is None or row_proof.slopes is None:
-            return Recovered(proof.w, proof.b, None, None, "variable")
+            return Recovered(w, b, None, None, "variable")
         weights = functools.partial(self.rows.source.spread, row_proof.rows.weights)
-        return Recovered(proof.w, proof.b, None, None, "variable", make_weights=weights)
+        return Recovered(w, b, None, None, "variable", make_weights=weights)
 
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
@@ -543,6 +547,8 @@ def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_w
     if refused or model.relative_names() or by_lam(model):
         refuse_gathering(rows, f"{model!r}")
     factors = _factors(model, rows)
+    if isinstance(model, Objective) and model.penalised:
+        rows = rows.mapped(functools.partial(with_column, value=model.scaling))
     if isinstance(model, RobustMargin) and (of_statistics(model.set) or _has_hulls_and_moments(model)):
         return of_moments(rows, class_weight, factors)
     return first_pass(rows, factors, class_weight)

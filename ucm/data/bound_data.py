@@ -237,6 +237,12 @@ class Data:
         data.as_given, data.origin, data.approx = self, origin, self.approx
         return data
 
+    def with_column(self, value: float) -> Data:
+        """Return the samples with one more feature, the same number for all samples."""
+        return self.once(
+            ("column", value), lambda: self.with_coordinates(with_column(self.X, value), self.gram)
+        )
+
     def in_gram_space(self, gram: Gram) -> Data:
         """Return the samples as unit vectors e_i of `GramSpace`, with the inner product of the kernel.
 
@@ -480,6 +486,12 @@ class Data:
             entries = self.X.data if sparse.issparse(self.X) else self.X
             top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
         return top if top > 0.0 else 1.0
+
+
+def with_column(X: Matrix, value: float) -> Matrix:
+    """Return X with one more column, which holds one number."""
+    column = np.full((X.shape[0], 1), value)
+    return sparse.hstack([X, column], format="csr") if sparse.issparse(X) else np.hstack([X, column])
 
 
 def is_stored(X: object) -> bool:

@@ -26,7 +26,7 @@ from ucm.data.moments import in_double
 from ucm.data.readers import feature_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import refuse_unsound, scale_hint
-from ucm.errors import ParameterError, ScaleWarning, SolverError, warn_of
+from ucm.errors import CompositionError, ParameterError, ScaleWarning, SolverError, brief, warn_of
 from ucm.estimators.multiclass import (
     Pair,
     Problems,
@@ -117,6 +117,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
     decision_function_shape : "ovr" or "ovo", default="ovr"
         With more than two classes, whether `decision_function` has one column for each class or for each
         problem.
+    fit_intercept : bool, default=True
+        False: b = 0, for `loss + penalty` only. True: the intercept that the model declares, by default a
+        free one.
+    intercept_scaling : float, default=None
+        The value of one more feature, whose penalised weight gives the intercept, as in
+        `sklearn.svm.LinearSVC`; None for the intercept that the model declares.
     class_weight : None, "balanced" or dict {label: weight}, default=None
         Factor of the sample weights of a class: in losses; with sets, in the caps and balls of the weights,
         and as the cost of errors in the bias rules "min_error" and "odds"; m in `nu` does not change.
@@ -242,6 +248,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         bias_rule: str = "auto",
         multi_class: str = "ovo",
         decision_function_shape: str = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
         class_weight: str | dict[Any, float] | None = None,
         pos_label: object = None,
         read_as: str | None = None,
@@ -261,6 +269,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.bias_rule = bias_rule
         self.multi_class = multi_class
         self.decision_function_shape = decision_function_shape
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.read_as = read_as
@@ -272,7 +282,22 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def declared_model(self) -> RobustMargin | Objective:
         """The model that `fit` compiles: `model`, or the default if None; a set as its `RobustMargin`."""
         model = default_model(self.kernel) if self.model is None else self.model
-        return as_declared(model, type(self).__name__)
+        declared, scaling = as_declared(model, type(self).__name__), self.intercept_scaling
+        if self.fit_intercept and scaling is None:
+            return declared
+        if not isinstance(declared, Objective):
+            raise CompositionError(
+                "Classifier: fit_intercept and intercept_scaling: expected a loss plus a penalty, got the "
+                f"set of {brief(declared)}, whose b follows from bias_rule; leave them out, or write "
+                'bias_rule="zero"'
+            )
+        if not self.fit_intercept and scaling is not None:
+            raise ParameterError(
+                f"Classifier: intercept_scaling: expected None without an intercept, got {brief(scaling)}; "
+                "leave it out, or set fit_intercept=True"
+            )
+        kind, value = (None, 1.0) if scaling is None else ("penalised", scaling)
+        return declared.with_intercept(kind, value)
 
     def get_params(self, deep: bool = True) -> dict:
         """Return the parameters by name; if `deep`, also `model__<name>` for each `Param` of the model."""

@@ -21,7 +21,7 @@ from ucm.data.gram import check_gram
 from ucm.data.kernel_options import features_of, is_linear, row_features
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.options import one_of, optional
+from ucm.data.options import FLAG, one_of, optional
 from ucm.data.source import RowSource, as_double
 from ucm.data.validation import classes_of, read_groups, read_weights, refuse_empty, refuse_unsound
 from ucm.errors import (
@@ -240,12 +240,13 @@ def _indices(part: ArrayLike, m: int) -> NDArray[np.intp]:
 
 # --- options -----------------------------------------------------------------------------------
 def check_options(classifier: Any) -> None:
-    """Check `time_limit`, `read_as`, `multi_class` and `decision_function_shape`; raise if invalid."""
+    """Check `time_limit` and the options with few values; raise `ParameterError` if one is invalid."""
     check_time_limit(classifier.time_limit, "Classifier")
     for name, spec, default in (
         ("read_as", optional(one_of("pos", "neg")), None),
         ("multi_class", one_of("ovo", "ovr"), "ovo"),
         ("decision_function_shape", one_of("ovr", "ovo"), "ovr"),
+        ("fit_intercept", FLAG, True),
     ):
         remedy = f"leave it out for {default!r}"
         spec.check("Classifier", name, getattr(classifier, name), remedy)

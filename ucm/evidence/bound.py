@@ -16,7 +16,8 @@ generalised nu-SVM is a further variable, with which the sum of beta over each c
 
 A dual point enters as a segment from a base point, with beta = 0 where the losses allow it. Both signs of
 `y (beta - base)` are scaled down until `y'beta = 0`, and the segment ends where it leaves the domain of R*. A
-point that no scaling moves into the constraints has a violation, and above `INSIDE` it bounds nothing.
+point that no scaling moves into the constraints has a violation, and above `INSIDE` it bounds nothing. For
+b = 0 there is no `y'beta = 0`.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ class SampleDual(Dual):
     slopes : (m,) the sums over the losses of `q_ki s_ki`; None for the slopes at the margins
     tilt : (m,) v; None for 0
     mass : the sum of beta over each class, where the problem fixes it
+    free : False if b is 0
     """
 
     def __init__(
@@ -135,6 +137,7 @@ class SampleDual(Dual):
         slopes: Vec | None,
         tilt: Vec | None,
         mass: float | None = None,
+        free: bool = True,
     ) -> None:
         self.terms, self.y, base = terms, y, 0.0 if tilt is None else tilt
         self.base: list[Bound] = []
@@ -151,7 +154,9 @@ class SampleDual(Dual):
         self.signed_base = y * (0.0 if self.rests else base)
         total, size = float(self.signed.sum()), float(np.abs(self.signed).sum())
         excess = float(self.signed_base.sum())
-        up, down, self.outside = balanced(0.5 * (size + total), 0.5 * (size - total), excess)
+        up, down, self.outside = 1.0, 1.0, 0.0
+        if free:
+            up, down, self.outside = balanced(0.5 * (size + total), 0.5 * (size - total), excess)
         self.keep: Bound = 1.0 if up == down == 1.0 else np.where(self.signed > 0.0, up, down)
         if mass is not None:
             beta = y * (self.signed + self.signed_base)
@@ -208,11 +213,13 @@ class SumDual(Dual):
     As l* is convex, the terms of the bound along the segment are at least those of the chord.
     """
 
-    def __init__(self, sums: NDArray[np.float64], scale: float) -> None:
+    def __init__(self, sums: NDArray[np.float64], scale: float, free: bool = True) -> None:
         totals, self.sizes, self.gains, points = sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
         self.rests = self.sizes[0] <= _REST * self.sizes[1:].sum()
         excess = 0.0 if self.rests else float(totals[0])
-        f_up, f_down, self.outside = balanced(float(totals[1]), -float(totals[2]), excess)
+        f_up, f_down, self.outside = 1.0, 1.0, 0.0
+        if free:
+            f_up, f_down, self.outside = balanced(float(totals[1]), -float(totals[2]), excess)
         self.keep, self.points, self.scale = np.array([f_up, f_down]), points, scale
 
     def gain(self, fraction: float) -> float:

@@ -13,10 +13,11 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.evidence.bound import Normal, SampleDual, lower_bound
+from ucm.evidence.bound import FeatureNormal, Normal, SampleDual, lower_bound
 from ucm.evidence.certificate import fault, of_objective
 from ucm.evidence.feasible_point import INSIDE, moved_inside, projected
 from ucm.evidence.support import SupportFunction
+from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import ConvexPart, Objective
@@ -82,6 +83,10 @@ def certify_objective(
     with any weights of the set; tried are those of the `multipliers`, the maximal ones at (w, b), and for
     given `slopes` the nearest to the weights that these are of.
     """
+    if model.penalised and isinstance(normal, FeatureNormal):
+        w, b = lifted_plane(model, normal.w, b)
+        model, data = lifted(model, data)
+        normal = FeatureNormal(data.X, w)
     G, H = model.dc()
     margin = data.y * (normal.scores + b)
     primal = _loss(model, data, margin) + normal.value(model.penalty)
@@ -89,10 +94,11 @@ def certify_objective(
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
     penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     enough = primal - tol * abs(primal) + plane.height
+    tilt = plane.margin if H.losses else None
     bound, violation = -np.inf, np.inf
     for weights, outside in _weights(G, data, margin, slopes, multipliers):
         joint = [(loss.loss, q) for loss, q in zip(G.joint, weights, strict=True)]
-        point = SampleDual([*losses, *joint], data.y, margin, slopes, plane.margin if H.losses else None)
+        point = SampleDual([*losses, *joint], data.y, margin, slopes, tilt, free=model.intercept is not None)
         found, missed = lower_bound(point, normal, penalty, plane.normal, enough)
         missed = max(missed, outside)
         if (missed <= INSIDE, found) > (violation <= INSIDE, bound):
@@ -190,6 +196,8 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     (w, b) separates the samples, and along s (0, b) when the losses count one class. With a bounded penalty
     the objective tends to a limit; where it is above that at (w, b), it falls along the whole ray.
     """
+    w, b = lifted_plane(model, w, b)
+    model, data = lifted(model, data)
     margin = data.y * (data.X @ w + b)
     value = model.value(margin, w, data.y, data.weights, data.groups)
     added = model.dc()[0].pointwise
@@ -216,6 +224,8 @@ def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) 
     A critical point is then a local minimum, as the objective is convex near it. Theorem 3.1 (IV) of Ong and
     Le Thi (2013), with its conditions `|w_j| != a` and `t_i != -mu^2`.
     """
+    w, b = lifted_plane(model, w, b)
+    model, data = lifted(model, data)
     H = model.dc()[1]
     margin = data.y * (data.X @ w + b)
     for loss in H.losses:

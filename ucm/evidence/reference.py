@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ucm.data.bound_data import Data
+from ucm.data.bound_data import Data, with_column
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, SolverError
 from ucm.evidence.bound import FeatureNormal
 from ucm.evidence.objective import tangent_plane, weights_in
 from ucm.evidence.sphere import contradiction, normal_near
 from ucm.forms.display import sheet
+from ucm.forms.objective import lifted_plane
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Answer
 from ucm.forms.sphere import UnitNorm
@@ -107,14 +108,18 @@ def majorant(
     `features`, (m, r), are in place of the samples: with a kernel any root of the Gram matrix.
     `remaining` = (v, s, h) bounds samples that are not written out from below by `h - <v, w> - s b`.
     """
-    G, H = model.dc()
     X = data.X if features is None else features
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
+    if model.penalised:
+        w, b = lifted_plane(model, w, b)
+        model, X = model.with_column(X.shape[1]), with_column(X, model.scaling)
+    G, H = model.dc()
     omega = cp.Variable(X.shape[1], name=f"{scale:.3g} w" if scaled else "w")
     scale = scale if scaled else 1.0
     w_unscaled, Z = (omega / scale, X / scale) if scaled else (omega, X)
-    bias, t = cp.Variable(name="b"), cp.Variable(data.m, name="t")
+    bias = cp.Constant(0.0) if model.intercept is None else cp.Variable(name="b")
+    t = cp.Variable(data.m, name="t")
     scope = Parameters()
     total: cp.Expression = cp.Constant(0.0)
     for loss in G.losses:
@@ -164,6 +169,7 @@ def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -
     if not isinstance(loss, ConvexLoss) or loss.counted is not None or lam is None or subtracted:
         return None
     X = data.X if features is None else features
+    X = with_column(X, model.scaling) if model.penalised else X
     unit = float(loss.gradient(np.ones(1))[0])  # a multiplier of usual size: t is near 1
     t, c = cp.Variable(data.m), data.factors
     try:
@@ -174,7 +180,8 @@ def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -
     constraints = [*constraints, c @ conjugates / c.sum() <= total]
     square = cp.sum_squares(X.T @ cp.multiply(data.y, t)) * (unit**2 / (4.0 * lam))
     height = loss.offset * unit * cp.sum(t) - c.sum() * total - square
-    return cp.Problem(cp.Maximize(height), [*constraints, data.y @ t == 0])
+    balance = [data.y @ t == 0] if model.intercept == "free" else []
+    return cp.Problem(cp.Maximize(height), [*constraints, *balance])
 
 
 # --- comparison ------------------------------------------------------------------------------------
@@ -378,7 +385,7 @@ def verify_objective(
     if features is not None:
         X, w = features, features.T @ data.weighing.gather(solution.coefficients)
     weighed = data.y, data.weights, data.groups
-    objective = model.value(data.y * (X @ w + b), w, *weighed)
+    objective = model.value(data.y * (X @ w + b), w, *weighed, b=b)
     results, failure = [], SolverError("verify: no reference")
     for problem in (majorant(model, data, w, b, features), dual_problem(model, data, features)):
         try:

@@ -182,7 +182,8 @@ def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
     normal = FeatureNormal(None, w)
     u, constant = normal.tangent(split.penalties)
     primal = value + split.G.penalty.value(w) - sum(h.value(w) for h in split.penalties)
-    bound, violation = lower_bound(SumDual(sums, form.data.scale), normal, split.G.penalty, u)
+    dual = SumDual(sums, form.data.scale, split.G.intercept)
+    bound, violation = lower_bound(dual, normal, split.G.penalty, u)
     violation = violation if _all_rows(form, counts) else np.nan
     kind = "global" if form.convex else "local"
     return of_objective(primal, bound - height - constant, violation, at_zero, kind=kind, wrong=_PASS)

@@ -295,8 +295,18 @@ class _Program:
 
     def _of_objective(self, model: Objective) -> list[str]:
         """Return the lines for one convex problem, or for the DCA loop if the objective is not convex."""
-        data, (G, H) = self.example.data, model.dc()
-        t, w = cp.Variable(data.m), cp.Variable(data.n)
+        data, s = self.example.data, code(model.scaling)
+        variables, n, w_and_b = _VARIABLES, data.n, "w.value, float(b.value)"
+        if model.penalised:
+            model, n, w_and_b = model.with_column(n), n + 1, f"w.value[:-1], float({s} * w.value[-1])"
+            variables = [
+                "w = cp.Variable(X.shape[1] + 1)  # the last weight is that of b",
+                f"t = cp.multiply(y, X @ w[:-1] + {s} * w[-1])  # the margins",
+            ]
+        elif model.intercept is None:
+            variables, w_and_b = _WITHOUT_B, "w.value, 0.0"
+        G, H = model.dc()
+        t, w = cp.Variable(data.m), cp.Variable(n)
         self.printer.names |= {t.id: Text("t"), w.id: Text("w")}
         losses = [loss_cvxpy(loss, t, weights_in(loss, data), self.scope) for loss in G.losses]
 
@@ -313,10 +323,10 @@ class _Program:
         added = total(G.penalties)  # type: ignore[arg-type]
         if model.convex:
             return [
-                *_VARIABLES, *self.printer.definitions, *inside,
+                *variables, *self.printer.definitions, *inside,
                 f"problem = cp.Problem(cp.Minimize({added}){given})",
                 solve, "",
-                "objective, w, b = problem.value, w.value, float(b.value)",
+                f"objective, w, b = problem.value, {w_and_b}",
             ]  # fmt: skip
         start = total(model.penalty.surrogates())
         in_t, in_w = (
@@ -333,8 +343,8 @@ class _Program:
             "def tangent(t, w):",
             '    """Its slopes in t and in w."""',
             f"    return {slopes[0] or 'np.zeros(len(t))'}, {slopes[1] or 'np.zeros(len(w))'}", "", "",
-            *_VARIABLES, *self.printer.definitions, *inside,
-            "slope_t, slope_w = cp.Parameter(X.shape[0]), cp.Parameter(X.shape[1])",
+            *variables, *self.printer.definitions, *inside,
+            "slope_t, slope_w = cp.Parameter(X.shape[0]), cp.Parameter(w.size)",
             f"added = {added}",
             f"start = cp.Problem(cp.Minimize({start}){given})",
             solve.replace("problem", "start"),
@@ -346,7 +356,7 @@ class _Program:
             "        break",
             "    slope_t.value, slope_w.value = tangent(t.value, w.value)",
             f"    {solve}", "",
-            "w, b = w.value, float(b.value)",
+            f"w, b = {w_and_b}",
         ]  # fmt: skip
 
     def _joint(self, joint: JointLoss, t: cp.Variable) -> tuple[cp.Variable, list[str]]:
@@ -418,6 +428,7 @@ _VARIABLES = [
     "w, b = cp.Variable(X.shape[1]), cp.Variable()",
     "t = cp.multiply(y, X @ w + b)  # the margins",
 ]
+_WITHOUT_B = ["w = cp.Variable(X.shape[1])", "t = cp.multiply(y, X @ w)  # the margins"]
 
 
 def _short(U: Node) -> str:

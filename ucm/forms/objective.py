@@ -90,6 +90,7 @@ class Composite:
     weights : for every loss c_k, (m,) and not negative, or None for ones
     stored : entries of the bound data, the unit of half a pass; 0 for those of X
     tilt : the linear function <v, t> + <u, w> that is subtracted; None for 0
+    intercept : False for b = 0
     worst : further losses, of a `WorstComposite` only
     """
 
@@ -100,6 +101,7 @@ class Composite:
     weights: tuple[Vec | None, ...] = ()
     stored: int = 0
     tilt: LinearTerm | None = None
+    intercept: bool = True
     worst: tuple[WorstTerm, ...] = ()
 
     def __post_init__(self) -> None:
@@ -291,7 +293,7 @@ class Composite:
     def lower_bound(self, slopes: Vec, margin: Vec | None, w: Vec | None = None) -> tuple[float, float]:
         """Return Fenchel's lower bound of the optimum at a dual point, and the relative violation.
 
-        With `beta = sum_k alpha_k + v` and `y'beta = 0`, the bound is
+        With `beta = sum_k alpha_k + v` and, for a free b, `y'beta = 0`, the bound is
         `sum_k sum_i o_k alpha_ki - c_ki l_k*(alpha_ki / c_ki) - R*(Z'beta + u)`, Z the samples times their
         labels. `beta = 0` is feasible for the tilts of a split; a point that violates a
         constraint is moved towards 0. Solvers use the bound as a stopping rule; certificates compute their
@@ -304,7 +306,7 @@ class Composite:
         alpha, tilt = self.shares(slopes, margin), self.linear
         tilted = bool(tilt.margin.any())
         beta = sum(alpha) + tilt.margin
-        keep = balance(self.y * beta)
+        keep = balance(self.y * beta) if self.intercept else np.ones(self.m)
         z = self.adjoint(np.multiply(keep, beta))
         conjugate, fraction, violation = self.penalty.conjugate_bound(
             z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
@@ -390,6 +392,23 @@ def weighed(
     return tuple(weights), tuple(weights.values())
 
 
+def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
+    """Return an objective and its samples, with the penalised intercept as a feature without intercept."""
+    if not model.penalised:
+        return model, data
+    return model.with_column(data.n), data.with_column(model.scaling)
+
+
+def lifted_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:
+    """Return the plane (w, b) of a model in the features of `lifted`."""
+    return (np.append(w, b / model.scaling), 0.0) if model.penalised else (w, b)
+
+
+def declared_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:
+    """Return the plane (w, b) in the declared features, from that in the features of `lifted`."""
+    return (w[:-1], model.scaling * float(w[-1])) if model.penalised else (w, b)
+
+
 @dataclass(frozen=True)
 class DifferenceOfConvex:
     """The problem `min G - H`: a composite problem minus convex losses and convex functions of w.
@@ -416,11 +435,12 @@ class DifferenceOfConvex:
     @classmethod
     def of(cls, model: Objective, data: Data) -> DifferenceOfConvex:
         """Return the form of a declared objective, by the DC splits of its terms."""
+        model, data = lifted(model, data)
         G, H = model.dc()
         losses, weights = weighed(G.losses, data)
         worst = tuple(WorstTerm.of(loss, data) for loss in G.joint)
-        kind = WorstComposite if worst else Composite
-        form = kind(data.X, data.y, losses, G.penalties, weights, worst=worst)  # type: ignore[arg-type]
+        kind, free = WorstComposite if worst else Composite, model.intercept is not None
+        form = kind(data.X, data.y, losses, G.penalties, weights, intercept=free, worst=worst)  # type: ignore[arg-type]
         losses, weights = weighed(H.losses, data)
         unit = unit_of(form.losses)
         return cls(form, losses, H.penalties, weights, model.penalty.surrogates(), unit)  # type: ignore[arg-type]
@@ -458,9 +478,11 @@ class DifferenceOfConvex:
 
         At w = 0 each loss is a loss of two samples with the weights of the classes. Piecewise linear losses
         have their least value at a kink; other losses are also minimised over a grid, which is refined at
-        its least value.
+        its least value. Without intercept b is 0.
         """
         G, losses = self.G, (*self.G.losses, *(h.loss for h in self.G.worst), *self.losses)
+        if not G.intercept:
+            return Answer(w=np.zeros(G.n), b=0.0)
         parts = [
             (loss, sign, class_totals(c, G.y))
             for sign, part in ((1.0, G.parts), (-1.0, self.parts))

@@ -326,9 +326,10 @@ class RowLosses(OutOfCoreForm):
         The second number is the distance of the dual point from the domain of R*. Solvers stop by it; the
         certificate makes a pass of its own, `ucm.evidence.rows`.
 
-        The slopes of each class are scaled by `0 <= f_c <= 1` to the sum `y'(a - g) = 0`, with g_i those of
-        the subtracted loss `d max(0, e - t_i)`, which the other loss can have too. As l* is convex, the bound
-        of `ucm.evidence.bound` is at least, Z_c the sums of `C_kc l_k*(0)` and u a subgradient of h at w,
+        For a free b the slopes of each class are scaled by `0 <= f_c <= 1` to the sum `y'(a - g) = 0`, with
+        g_i those of the subtracted loss `d max(0, e - t_i)`, which the other loss can have too. As l* is
+        convex, the bound of `ucm.evidence.bound` is at least, Z_c the sums of `C_kc l_k*(0)` and u a
+        subgradient of h at w,
 
             sum_i (o - e) g_i + sum_c f_c (gains_c + Z_c) - Z_c  -  R*(sum_c y_c f_c points_c + u)
             -  tangent of h at 0.
@@ -337,7 +338,7 @@ class RowLosses(OutOfCoreForm):
         at_zero = self.at_zero(lambda loss, zero: loss.conjugate(zero))
         if proof.slopes is not None and proof.points is not None and proof.gains is not None:
             slopes, points, gains = proof.slopes, proof.points, proof.gains + at_zero
-        f = balance(np.multiply(slopes, (1.0, -1.0)))
+        f = balance(np.multiply(slopes, (1.0, -1.0))) if self.split.G.intercept else np.ones(2)
         if self.lam is not None:  # the best multiple is known
             d = f[0] * points[0] - f[1] * points[1]
             gain, cost = float(f @ gains), float(d @ d) / (2.0 * self.lam)

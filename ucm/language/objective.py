@@ -43,6 +43,7 @@ from ucm.language.terms import (
     multiple,
 )
 
+_INTERCEPTS = ("free", "penalised")
 _RANGE = (
     "losses and penalties are multiplied by positive finite numbers",
     "a negative multiple would make the objective concave",
@@ -64,6 +65,9 @@ class TermMultiple(Term, RotationInvariant):
         added, subtracted = (tuple(multiplied(self.factor, t) for t in part) for part in self.term.split())
         return added, subtracted
 
+    def with_column(self, n: int) -> Any:
+        return replace(self, term=self.term.with_column(n))  # type: ignore[union-attr]
+
     def __repr__(self) -> str:
         return f"{in_parentheses(source(self.factor))} * {in_parentheses(repr(self.term))}"
 
@@ -79,6 +83,9 @@ class TermSum(Term, RotationInvariant):
     def split(self) -> tuple[tuple, tuple]:
         parts = [term.split() for term in self.terms]
         return tuple(t for plus, _ in parts for t in plus), tuple(t for _, minus in parts for t in minus)
+
+    def with_column(self, n: int) -> Any:
+        return replace(self, terms=tuple(term.with_column(n) for term in self.terms))  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.terms))
@@ -250,11 +257,15 @@ class Objective(SolvableModel, Term, RotationInvariant):
     loss : Loss
         The loss of the margins, summed over the samples.
     penalty : Penalty
-        The penalty of w, never of b.
+        The penalty of w; of b only where the intercept is "penalised".
+    intercept : "free", "penalised" or None, optional
+        b is a variable, or `scaling` times the weight of one more feature of value `scaling`, or 0.
+    scaling : float, optional
+        The value of that feature, positive.
 
     Notes
     -----
-    Ong and Le Thi (2013), equation (1).
+    Ong and Le Thi (2013), equation (1). The penalised intercept is that of LIBLINEAR (Fan et al., 2008).
 
     Examples
     --------
@@ -269,16 +280,72 @@ class Objective(SolvableModel, Term, RotationInvariant):
 
     loss: Loss
     penalty: Penalty
+    intercept: str | None = restricted(
+        lambda x: x in (None, *_INTERCEPTS),
+        "intercept is None, 'free' or 'penalised'",
+        "leave it out for 'free'",
+        default="free",
+    )
+    scaling: float = restricted(
+        lambda x: 0.0 < x < math.inf,
+        "scaling is a positive finite number",
+        "leave it out for 1",
+        default=1.0,
+    )
+
+    def with_intercept(self, intercept: str | None, scaling: float = 1.0) -> Objective:
+        """Return the objective with a free, a penalised or no intercept b.
+
+        Parameters
+        ----------
+        intercept : "free", "penalised" or None
+            None means b = 0. "penalised" means one more feature with the value `scaling` for all samples: its
+            weight w_{n+1} is a part of every norm of the penalty, and b is `scaling` times it. It has no part
+            in weights, groups, matrices and constraints, which are of the given features.
+        scaling : float, optional
+            The larger, the less b is penalised.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> print((ucm.Hinge() + ucm.L2()).with_intercept(None))
+        min_{w} Σ_{i} max(0, 1 - t_i) + ‖w‖₂²,  t_i = y_i w'x_i
+        """
+        return replace(self, intercept=intercept, scaling=scaling)
+
+    @property
+    def penalised(self) -> bool:
+        """True if the intercept is the weight of one more feature."""
+        return self.intercept == "penalised"
+
+    def with_column(self, n: int) -> Objective:
+        """Return the objective without intercept whose feature n + 1 stands for the penalised one."""
+        penalty = self.penalty.with_column(n)
+        if not penalty.value(np.eye(1, n + 1, n)[0]) > 0.0:
+            raise CompositionError(
+                f"with_intercept: expected a penalty of the intercept, got {self.penalty!r}, whose terms are "
+                "of the given features only; add a multiple of L2(), or take intercept='free'"
+            )
+        return replace(self, penalty=penalty, intercept=None, scaling=1.0)
 
     def value(
-        self, margin: Vec, w: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Subgroup = None
+        self,
+        margin: Vec,
+        w: Vec,
+        y: Vec | None = None,
+        weights: Vec | None = None,
+        subgroup: Subgroup = None,
+        b: float | None = None,
     ) -> float:
         """Return the value of the objective at the margins `y_i (w'x_i + b)` and the normal w.
 
         The losses of the samples are multiplied by their weights. A loss of a class or a group needs the
-        labels y and the groups.
+        labels y and the groups; a penalised intercept needs b.
         """
-        return self.loss.value(margin, y, weights, subgroup) + self.penalty.value(w)
+        loss = self.loss.value(margin, y, weights, subgroup)
+        if not self.penalised:
+            return loss + self.penalty.value(w)
+        return loss + self.with_column(len(w)).penalty.value(np.append(w, (b or 0.0) / self.scaling))
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Return the convex functions (G, H) of the difference-of-convex split G - H of the objective."""
@@ -298,12 +365,28 @@ class Objective(SolvableModel, Term, RotationInvariant):
         return not H.losses and not H.penalties
 
     def __repr__(self) -> str:
-        return f"{self.loss!r} + {self.penalty!r}"
+        terms = f"{self.loss!r} + {self.penalty!r}"
+        if self.intercept == "free":
+            return terms
+        scaling = "" if self.scaling == 1.0 else f", {source(self.scaling)}"
+        return f"({terms}).with_intercept({self.intercept!r}{scaling})"
+
+    @property
+    def variables(self) -> str:
+        """The variables of the minimum: w, and b if it is free."""
+        return "w, b" if self.intercept == "free" else "w"
+
+    def score(self, x: str) -> str:
+        """Return the formula of the score of a sample x; a penalised intercept is one more feature."""
+        if self.intercept == "free":
+            return f"(w'{x} + b)"
+        return f" w'({x}, {self.scaling:g})" if self.penalised else f" w'{x}"
 
     def formula(self, notation: Notation) -> str:
         total = f"{self.loss.formula(notation)} + {self.penalty.formula(notation)}"
         t, y, x = (notation.sub(name, "i") for name in "tyx")
-        return notation.separated(f"{notation.under('min', 'w, b')} {total}", f"{t} = {y}(w'{x} + b)")
+        least = notation.under("min", self.variables)
+        return notation.separated(f"{least} {total}", f"{t} = {y}{self.score(x)}")
 
 
 class ConvexPart(Node):
@@ -382,7 +465,8 @@ def multiplied(factor: Scalar, term: Any) -> Any:
         case TermSum():
             return type(term)(tuple(multiplied(factor, t) for t in term.terms))
         case Objective():
-            return Objective(multiplied(factor, term.loss), multiplied(factor, term.penalty))
+            loss, penalty = multiplied(factor, term.loss), multiplied(factor, term.penalty)
+            return replace(term, loss=loss, penalty=penalty)
         case SubtractedPart():
             return replace(term, factor=factor * term.factor)
         case ConvexLoss():
@@ -407,18 +491,25 @@ def _sum(a: object, b: object) -> Any:
     if isinstance(b, UncertaintySet | RobustMargin):
         return b.__radd__(a)  # which says what to write, or adds a penalty to a margin
     parts: list[Term] = []
+    declared: set[tuple] = set()
     for term in (a, b):
         if not isinstance(term, Term):
             raise CompositionError(
                 f"{a!r} + {b!r}: expected losses and penalties, got {term!r}; "
                 "write for example Hinge() + 0.5 * L1()"
             )
-        parts += (term.loss, term.penalty) if isinstance(term, Objective) else (term,)
+        if isinstance(term, Objective):
+            declared.add((term.intercept, term.scaling))
+            parts += (term.loss, term.penalty)
+        else:
+            parts.append(term)
+    if len(declared) > 1:
+        raise CompositionError(f"{a!r} + {b!r}: got two intercepts; write (A + B).with_intercept(...) once")
     loss = summed(LossSum, [part for part in parts if isinstance(part, Loss)])
     penalty = summed(PenaltySum, [part for part in parts if isinstance(part, Penalty)])
     if loss is None or penalty is None:
         return penalty if loss is None else loss
-    return Objective(loss, penalty)
+    return Objective(loss, penalty, *declared.pop()) if declared else Objective(loss, penalty)
 
 
 def as_declared(model: object, where: str) -> RobustMargin | Objective:

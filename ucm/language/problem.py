@@ -226,7 +226,8 @@ def _robust(model: RobustMargin) -> dict[str, str]:
 def _joint_dual(model: Objective, v: str) -> dict[str, str]:
     """Return the dual of an objective with a worst mean, whose weights q are variables: `a_i = q_i s_i`."""
     penalty_term, confined = penalty_dual(model.penalty, v)
-    ranges, words = [r"\sum_{i} a_{i} y_{i} = 0", confined], r" R \text{ the penalty, } * \text{ conjugates}"
+    balanced = r"\sum_{i} a_{i} y_{i} = 0" if model.intercept == "free" else ""
+    ranges, words = [balanced, confined], r" R \text{ the penalty, } * \text{ conjugates}"
     loss_term, variables = "- F^{*}(a)", "a"
     match model.loss:
         case WorstMean(groups=()) as worst:
@@ -242,19 +243,20 @@ def _joint_dual(model: Objective, v: str) -> dict[str, str]:
 
 def _objective(model: Objective) -> dict[str, str]:
     total = f"{model.loss.formula(LATEX)} + {model.penalty.formula(LATEX)}"
-    margins = r"t_{i} = y_{i}(w'x_{i} + b)"
-    primal = {"primal": rf"\min_{{w, b}} {total},\quad {margins}"}
+    margins = f"t_{{i}} = y_{{i}}{model.score('x_{i}')}"
+    primal = {"primal": rf"\min_{{{model.variables}}} {total},\quad {margins}"}
     G, H = model.dc()
     if not model.convex:
         parts = {"added": G.formula(LATEX), "subtracted": H.formula(LATEX)}
         return {**primal, **parts}
-    v = LATEX.sum_over("i", "a_{i} y_{i} x_{i}")
+    x = f"(x_{{i}}, {model.scaling:g})" if model.penalised else "x_{i}"
+    v = LATEX.sum_over("i", f"a_{{i}} y_{{i}} {x}")
     if G.joint:
         return {**primal, **_joint_dual(model, v)}
     loss_term, where = loss_dual(model.loss, "a_{i}")
     penalty_term, confined = penalty_dual(model.penalty, v)
     loss_term = _loose(loss_term) if loss_term.lstrip("-") != "a_{i}" else loss_term
-    ranges = [r"\sum_{i} a_{i} y_{i} = 0", where, confined]
+    ranges = [r"\sum_{i} a_{i} y_{i} = 0" if model.intercept == "free" else "", where, confined]
     if isinstance(model.loss, ConvexLoss) and model.loss.counted is not None:
         ranges.insert(1, rf"a_{{i}} = 0 \text{{ unless }} {model.loss.counted.index(LATEX)}")
     if "^{*}" in loss_term + penalty_term:

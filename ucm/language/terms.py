@@ -296,6 +296,13 @@ class Penalty(Term):
         """Refuse n features if the penalty is for another number of features; by default accept any n."""
         return
 
+    def with_column(self, n: int) -> Penalty:
+        """Return the penalty of n features over one more, which is in no weights, groups and matrices.
+
+        By default the penalty itself, defined for any number of features.
+        """
+        return self
+
     def surrogates(self) -> tuple[ProximalPenalty, ...]:
         """Return the convex penalties at which DCA starts, by default the added part of the split."""
         return self.split()[0]

@@ -19,7 +19,7 @@ from ucm.data.deadline import check_time
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import class_totals, slopes_of, weighed
+from ucm.forms.objective import class_totals, lifted, slopes_of, weighed
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
 from ucm.language.parameter import Scope
@@ -42,11 +42,12 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
     the upper end minus the gap. None if a loss is not convex, is a worst mean or has the
     parameter, the penalty is not affine in it, the multiplied terms have no kink at 0, or a search fails.
     """
-    model = replace(model, penalty=evaluated(model.penalty, data))
+    model, data = lifted(replace(model, penalty=evaluated(model.penalty, data)), data)
     losses, subtracted = model.loss.split()
     if subtracted or model.dc()[0].joint or name in model.loss.params() or name not in model.penalty.params():
         return None
-    slopes = _slopes(losses, data) if is_multiple(model.penalty, name, data.n) else None
+    free = model.intercept is not None
+    slopes = _slopes(losses, data, free) if is_multiple(model.penalty, name, data.n) else None
     if slopes is None:
         return None
     low, high = slopes
@@ -54,7 +55,7 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
         found = _at_gradient(model.penalty, name, _gradient(data, 0.5 * (low + high)))
         how = "there the penalty outweighs the gradient of the losses at w = 0"
     else:
-        found = _at_kink(model.penalty, name, data, low, high)
+        found = _at_kink(model.penalty, name, data, low, high, free)
         how = "the largest decrease of the losses at w = 0 over the unit ball of the penalty"
     if found is None:
         return None
@@ -80,11 +81,11 @@ def _gradient(data: Data, a: Vec) -> Vec:
     return np.asarray(data.X.T @ (data.y * a)).ravel()
 
 
-def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | None:
+def _slopes(losses: tuple[ConvexLoss, ...], data: Data, free: bool) -> tuple[Vec, Vec] | None:
     """Return the least and largest loss slope a_i of each sample at w = 0 with the optimal b, or None.
 
-    Bisection finds b with `sum_i y_i a_i = 0`, a sum that falls in b. None if there is no optimal b, or if
-    all slopes are 0 there.
+    Bisection finds b with `sum_i y_i a_i = 0`, a sum that falls in b; b is 0 if it is not free. None if there
+    is no optimal b, or if all slopes are 0 there.
     """
     parts = list(zip(*weighed(losses, data), strict=True))
     by_class = [(loss, class_totals(c, data.y)) for loss, c in parts]
@@ -96,15 +97,15 @@ def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | Non
         plus, minus = slopes_of(by_class, np.array([b, -b]))
         return plus > minus
 
-    low, high = -1.0, 1.0
+    low, high = (-1.0, 1.0) if free else (-_ROUNDING, _ROUNDING)
     with np.errstate(over="ignore"):
-        while not rises(low) and low > -_LARGEST:
+        while free and not rises(low) and low > -_LARGEST:
             low *= 2.0
-        while rises(high) and high < _LARGEST:
+        while free and rises(high) and high < _LARGEST:
             high *= 2.0
-        if not rises(low) or rises(high):
+        if free and (not rises(low) or rises(high)):
             return None
-        while low < (middle := 0.5 * (low + high)) < high and high - low > 1e-300:
+        while free and low < (middle := 0.5 * (low + high)) < high and high - low > 1e-300:
             low, high = (middle, high) if rises(middle) else (low, middle)
         first, last = slopes(low), slopes(high)
         nearby = max(np.abs(slopes(low - 1.0)).max(), np.abs(slopes(high + 1.0)).max())
@@ -160,7 +161,9 @@ def _holds(penalty: ProximalPenalty | CombinedPenalty, g: Vec) -> bool:
     return penalty.gauge(g) <= 1.0 and penalty.conjugate(g) <= 0.0
 
 
-def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> tuple[float, float] | None:
+def _at_kink(
+    penalty: Penalty, name: str, data: Data, low: Vec, high: Vec, free: bool
+) -> tuple[float, float] | None:
     """Return lambda_max and its error for a loss with a kink at w = 0, by a conic program, or None.
 
     It is `max over R(w) <= 1, b of sum_i min(low_i t_i, high_i t_i)`, `t_i = y_i (w'x_i + b)`.
@@ -175,7 +178,7 @@ def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> tu
     jumps = high - low
     rows = np.flatnonzero(jumps > _JUMP * jumps.max())
     y, g, scale = data.y[rows], _gradient(data, high), data.scale
-    w, b = cp.Variable(data.n), cp.Variable()
+    w, b = cp.Variable(data.n), cp.Variable() if free else cp.Constant(0.0)
     Z = sparse.diags_array(y) @ data.X[rows]
     t = Z @ w + y * b  # CVXPY hands a product with y to solvers with wrong bounds
     gain = g @ w + float(data.y @ high) * b - jumps[rows] @ cp.pos(t)

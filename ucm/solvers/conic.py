@@ -175,7 +175,7 @@ class _CvxpySession(Session[Composite]):
             unit = column_sizes(form.X)
             unit = np.maximum(unit, _LEAST * unit.max(initial=0.0))
             w = cp.multiply(1.0 / unit, cp.Variable(form.n))
-            b, t = cp.Variable(), cp.Variable(form.m)
+            b, t = cp.Variable() if form.intercept else cp.Constant(0.0), cp.Variable(form.m)
             v, u, size = cp.Parameter(form.m), cp.Parameter(form.n), cp.Parameter(nonneg=True)
             plain = Scope()
             total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)

@@ -7,7 +7,8 @@ The programs of losses are solved by row and column generation.
     max o sum_i alpha_i  s.t.  0 <= alpha_i <= c_i,  y'alpha = -u_b,  |(Z'alpha + u)_j| <= a,
 
 Z the samples times their labels: one row per feature where the primal has one per sample, so a basis of order
-n + 1, and every sample a column between two bounds. w and b are minus the duals of the rows. The tilts of a
+n + 1, and every sample a column between two bounds. w and b are minus the duals of the rows; without
+intercept the row of b is free. The tilts of a
 DCA are in u: from one problem to the next only the bounds of rows move, the basis stays dual feasible and the
 dual simplex method goes on from it. Equations (24), (28) and (31) of Ong and Le Thi (2013) are the primal
 programs. With `s ||w||_inf` as well, whose conjugate is 0 where `||g||_1 <= s`, the rows become
@@ -298,6 +299,7 @@ class _DualProgram:
     def __init__(self, form: Composite) -> None:
         self.y, self.caps, self.passes = form.y, form.caps, 0.0
         self.offset, self.largest = form.losses[0].offset, form.norms[2] > 0.0
+        self.free = np.inf if not form.intercept else 0.0  # how far y'alpha may be from its value
         self.dense = isinstance(form.X, np.ndarray)
         self.X = form.X if self.dense else form.X.tocsc()
         self.unit = np.ldexp(1.0, np.frexp(column_sizes(form.X))[1])
@@ -341,7 +343,9 @@ class _DualProgram:
         The problem is `min sum c_i max(0, o - t_i) + a ||w||_1 + s ||w||_inf - <linear, w> - bias b`.
         """
         unit, top = self.unit[self.features], self.unit.max()
-        below, above = ([-bias, -np.inf], [-bias, s / top]) if self.largest else ([-bias], [-bias])
+        below, above = [-bias - self.free], [-bias + self.free]
+        if self.largest:
+            below, above = [*below, -np.inf], [*above, s / top]
         self.program.sides(np.append(below, (-a - linear) / unit), np.append(above, (a - linear) / unit))
         vertex = self.program.solve()
         dual = -vertex.dual if vertex.dual.size else np.zeros(len(below) + linear.size)

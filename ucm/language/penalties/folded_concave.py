@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from ucm.data.linear_map import Vec
+from ucm.errors import CompositionError
 from ucm.language.node import Notation, restricted
 from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Scalar, value
 from ucm.language.penalties.norms import L1, GroupLasso, groups_of_features
-from ucm.language.terms import FoldedConcave, ProximalPenalty
+from ucm.language.terms import FoldedConcave, Penalty, ProximalPenalty
 
 
 def above(name: str, least: float = 0.0, default: Any = MISSING) -> Any:
@@ -233,6 +234,11 @@ class GroupMCP(FoldedConcave):
 
     def check_features(self, n: int) -> None:
         self.lasso.check_features(n)
+
+    def with_column(self, n: int) -> Penalty:
+        raise CompositionError(
+            f"with_intercept: a penalised intercept is in no group, got {self!r}; take intercept='free'"
+        )
 
     profile, slope = MCP.profile, MCP.slope  # of the length of a group
 

@@ -77,6 +77,9 @@ class L1(BoxSupport):
         if self.weights is not None:
             check_length(self, "weights", self.weights.size, n)
 
+    def with_column(self, n: int) -> L1:
+        return self if self.weights is None else L1(np.append(self.weights, 0.0))
+
     def box(self) -> tuple[Bound, Bound]:
         top = 1.0 if self.weights is None else self.weights
         return -top, top
@@ -329,6 +332,10 @@ class GroupLasso(ProximalPenalty):
     def check_features(self, n: int) -> None:
         check_length(self, "groups", self.groups.size, n)
 
+    def with_column(self, n: int) -> GroupLasso:
+        alone = self.groups.max() + 1.0
+        return GroupLasso(np.append(self.groups, alone), np.append(self._factors, 0.0))
+
     def value(self, w: Vec) -> float:
         w = np.asarray(w, dtype=float)
         self.check_features(w.size)
@@ -383,6 +390,11 @@ class NonNegative(BoxSupport):
     It suits features whose effects have known signs: a larger value may only favour class +1. Change the
     sign of a feature for the opposite.
 
+    Parameters
+    ----------
+    features : (n,) booleans, optional
+        True for the features whose weights are not negative; None for all.
+
     Notes
     -----
     Parikh and Boyd (2014), Proximal algorithms, section 6.4.
@@ -394,11 +406,30 @@ class NonNegative(BoxSupport):
     (0.0, inf)
     """
 
+    features: Any = restricted(
+        lambda x: x is None or (np.ndim(x) == 1 and np.any(x) and np.all((x == 0.0) | (x == 1.0))),
+        "features has True or False for each feature, and True for one at least",
+        "write for example features=[True, False]",
+        default=None,
+    )
+
+    def check_features(self, n: int) -> None:
+        if self.features is not None:
+            check_length(self, "features", self.features.size, n)
+
+    def with_column(self, n: int) -> NonNegative:
+        signed = np.ones(n) if self.features is None else self.features
+        return NonNegative(np.append(signed, 0.0))
+
     def box(self) -> tuple[Bound, Bound]:
-        return -np.inf, 0.0
+        return -np.inf if self.features is None else np.where(self.features > 0.0, -np.inf, 0.0), 0.0
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        return cp.indicator([w >= 0])
+        if self.features is None:
+            return cp.indicator([w >= 0])
+        at = np.flatnonzero(self.features)
+        return cp.indicator([(w[: at.size] if at[-1] == at.size - 1 else w[at]) >= 0])
 
     def formula(self, notation: Notation) -> str:
-        return f"{notation.word('ind')}(w{notation.geq}0)"
+        w = "w" if self.features is None else notation.sub("w", "j")
+        return f"{notation.word('ind')}({w}{notation.geq}0)"

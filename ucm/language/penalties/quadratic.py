@@ -83,6 +83,9 @@ class Quadratic(ProximalPenalty):
     def check_features(self, n: int) -> None:
         check_length(self, "Q", self.dense.shape[0], n)
 
+    def with_column(self, n: int) -> Quadratic:
+        return Quadratic(np.pad(self.dense, (0, 1)))
+
     def value(self, w: Vec) -> float:
         w = np.asarray(w, dtype=float)
         self.check_features(w.size)

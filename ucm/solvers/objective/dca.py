@@ -225,7 +225,7 @@ class _Iterate:
         while count:
             w = self.w.copy()
             w[order[:count]] = to[order[:count]]
-            b = self.b - float(mean @ (w - self.w))
+            b = self.b - float(mean @ (w - self.w)) if self.form.G.intercept else 0.0
             other = _Iterate(self.form, Answer(w=w, b=b))
             if other.height < best.height and (other.margin <= 0.0).any():
                 best = other
@@ -256,7 +256,7 @@ def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Ve
     g, h = -G.adjoint(G.gradient(margin)), G.curvature(margin)
     squares = G.X.multiply(G.X) if sparse.issparse(G.X) else np.square(G.X)
     total_weight = float(h.sum()) or 1.0
-    mean = np.asarray(G.X.T @ h) / total_weight
+    mean = np.asarray(G.X.T @ h) * (float(G.intercept) / total_weight)
     bend = np.asarray(squares.T @ h) - total_weight * mean * mean
 
     def height(v: Vec) -> Vec:
@@ -293,5 +293,5 @@ def _nearby(best: _Iterate, generator: np.random.Generator) -> _Iterate:
     G = best.form.G
     step = float(np.exp(generator.uniform(-2.0, 1.0))) * (float(np.abs(best.w).mean()) or 1.0)
     w = G.penalty.project_domain(best.w + step * generator.standard_normal(G.n))
-    b = -float(np.squeeze(G.X[[generator.integers(G.m)]] @ w))
+    b = -float(np.squeeze(G.X[[generator.integers(G.m)]] @ w)) if G.intercept else 0.0
     return _Iterate(best.form, Answer(w=w, b=b))

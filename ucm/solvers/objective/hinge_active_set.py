@@ -39,8 +39,8 @@ class HingeActiveSet(SampleTables):
 
     @classmethod
     def of(cls, form: Composite) -> HingeActiveSet | None:
-        """Return the sample tables of a problem; None if its losses, weights or penalties do not fit."""
-        one = len(form.losses) == 1 and form.losses[0].slope() is not None
+        """Return the sample tables of a problem; None if its terms, weights or intercept do not fit."""
+        one = form.intercept and len(form.losses) == 1 and form.losses[0].slope() is not None
         weighted = form.single is None or form.single.all()
         return cls(form) if one and weighted and form.penalty.square is not None else None
 

@@ -55,7 +55,7 @@ class L1Newton:
         X = form.X
         if not isinstance(X, np.ndarray) or not X.flags.c_contiguous or X.dtype != np.float64:
             return None
-        if X.size > _ENTRIES or form.n > _FEATURES:
+        if X.size > _ENTRIES or form.n > _FEATURES or not form.intercept:
             return None
         loss = _loss(form)
         if loss is None or _box(form) is None:

@@ -5,8 +5,8 @@ At (w, b), with the slopes beta and the curvatures h of the losses at the margin
     R(w + d) - <Z'(beta + v) + r, d> - <y, beta + v> e + sum_i h_i (z_i'd + y_i e)^2 / 2
 
 over d and e: Z are the samples times their labels, v and r the tilts of the margins and of the normal. The
-bias e is eliminated, which leaves the Gram matrix of the samples about their mean, both weighted by h; a
-form w'Qw in R is added to it. For
+bias e is eliminated, which leaves the Gram matrix of the samples about their mean, both weighted by h (about
+0 without intercept, where e = 0); a form w'Qw in R is added to it. For
 `R = c ||w||_2^2` the step is a linear system; where the slopes of R have bounds (l1 norms, weighted or of one
 sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties
 see `ucm.solvers.objective.quadratic_models`. Large systems of L2 are solved by conjugate gradients.
@@ -187,7 +187,7 @@ class ProximalIterate:
         self.g = -(self.pulled[1] + self.tilt.normal)
         if self.B is not None:
             self.g += 2.0 * (self.B.T @ (self.B @ self.w))
-        self.bend = -float(self.form.y @ beta)
+        self.bend = -float(self.form.y @ beta) if self.form.intercept else 0.0
         if self.boxed:
             slope, w = self.g + 2.0 * self.c * self.w, self.w
             inside = np.maximum(np.maximum(-slope - self.upper, slope + self.lower), 0.0)
@@ -243,26 +243,27 @@ class ProximalIterate:
             away = np.maximum(np.abs(form.losses[0].offset - self.t[flat]), _NEAR)
             h[flat] = self.damping * np.abs(self.slopes[flat]) / away
         by_columns = self._by_columns(X.shape[1])
-        total_weight = float(h.sum()) or 1.0
+        total_weight, free = float(h.sum()) or 1.0, float(form.intercept)
         if self.systems is not None:
-            self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) / total_weight, total_weight, h)
+            self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) * (free / total_weight), total_weight, h)
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if by_columns:
             by_features = X.tocsc() if sparse.issparse(X) else np.asfortranarray(X)
-            mean = np.asarray(X.T @ h) / total_weight
+            mean = np.asarray(X.T @ h) * (free / total_weight)
             columns = Columns(by_features, h, mean, total_weight)
             self.model = _Model(features, X, columns, mean, total_weight, h)
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if self.rows:
-            mean, curved = np.asarray(X.T @ h) / total_weight, np.flatnonzero(h)
+            mean, curved = np.asarray(X.T @ h) * (free / total_weight), np.flatnonzero(h)
             rows = X[curved].toarray() if sparse.issparse(X) else X[curved]
             H = np.sqrt(h[curved])[:, None] * (rows - mean)
             self.monitor.systems += 1
             self.model = _Model(None, X, H, mean, total_weight, h)
             return self.model
         H, s = weighted_sums(X, h)
+        s *= free
         H -= np.outer(s, s / total_weight)
         if self.Q is not None:
             H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])

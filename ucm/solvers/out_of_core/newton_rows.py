@@ -107,6 +107,8 @@ class SmoothLosses(RowFunction):
 
     def step(self, z: Vec, sums: RowSums, value: float) -> Vec:
         g, H = self.derivatives(z, sums)
+        if not self.form.split.G.intercept:
+            g[-1], H[-1], H[:, -1] = 0.0, 0.0, 0.0
         H[-1, -1] = H[-1, -1] * (1.0 + _BIAS) or 1.0
         return -scaled_solve(H, g)
 
