@@ -6,7 +6,6 @@ of the rows, which any solver may choose.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.source import as_double, row_parts
+from ucm.data.source import by_parts
 from ucm.evidence.bound import FeatureNormal, SampleDual, SumDual, lower_bound
 from ucm.evidence.certificate import fault, interval, of_objective
 from ucm.evidence.feasible_point import BESIDE
@@ -47,9 +46,7 @@ def _over(source: Any, rows: Any, function: Any, *message: object) -> Any:
 
 
 def _unweighted(X: Matrix, y: ArrayLike, function: Any, message: tuple) -> Any:
-    X, y = as_double(X), np.asarray(y, dtype=np.float64)
-    results = (function(X[p], y[p], None, *message) for p in row_parts(y.size))
-    return functools.reduce(_added, results)
+    return by_parts(lambda _, X, y: function(X, y, None, *message), X, y, _added)
 
 
 def _added(a: tuple, b: tuple) -> tuple:
