@@ -12,8 +12,8 @@ from sklearn.datasets import load_breast_cancer
 
 import ucm
 from ucm import L1, L2, GroupLasso, Hinge, LInf, Logistic
-from ucm.evidence.bound import SampleDual, SumDual, balanced
 from ucm.extend import ConvexLoss, ProximalPenalty
+from ucm.forms.bound import SampleDual, SumDual, balanced
 
 X, Y = load("wine")
 W0 = np.random.default_rng(0).standard_normal(13)
@@ -226,7 +226,7 @@ def test_sums_of_blocks_bound_less_than_the_samples(losses: tuple) -> None:
         SampleDual([(loss, c[b]) for loss, c in terms], y[b], margin[b], None, None).sums(X[b])
         for b in blocks
     ]
-    rows = SumDual(np.sum(parts, axis=0), 1.0)
+    rows = SumDual(np.sum(parts, axis=0))
     assert rows.images(np.copy)[0] == pytest.approx(whole.images(lambda d: X.T @ d)[0], rel=1e-10)
     assert abs(float(whole.combination.sum())) <= 1e-10 * np.abs(whole.signed).sum()
     for part in (0.0, 0.3, 1.0):

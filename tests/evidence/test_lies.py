@@ -178,9 +178,7 @@ def test_answers_beyond_the_boundary(name: str, monkeypatch: pytest.MonkeyPatch)
                 assert found.certificate.primal >= worst - 1e-9 >= found.certificate.dual - 2e-9
 
 
-def _composite(self: Composite, slopes: Any, margin: Any, w: Any = None) -> tuple[float, float]:
-    if margin is None or w is None:
-        return 1e6, 0.0
+def _composite(self: Composite, slopes: Any, margin: Any, w: Any) -> tuple[float, float]:
     return self.value(margin, w) * (1.0 - 1e-9), 0.0
 
 

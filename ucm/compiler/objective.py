@@ -23,11 +23,11 @@ from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError
-from ucm.evidence.bound import FeatureNormal, KernelNormal, Normal
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.objective import certify_objective, is_local, is_unattained
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
+from ucm.forms.bound import FeatureNormal, KernelNormal, Normal
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual
 from ucm.forms.solution import Certificate, Solution

@@ -12,8 +12,9 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
-from ucm.evidence.bound import Normal, SampleDual, lower_bound
 from ucm.evidence.certificate import fault, of_objective
+from ucm.evidence.penalty_split import split_by_program
+from ucm.forms.bound import Normal, SampleDual, lower_bound
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
@@ -73,7 +74,7 @@ def certify_objective(
     point = SampleDual(losses, data.y, margin, slopes, plane.margin if H.losses else None)
     penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     enough = primal - tol * abs(primal) + plane.height
-    bound, violation = lower_bound(point, normal, penalty, plane.normal, enough)
+    bound, violation = lower_bound(point, normal, penalty, plane.normal, enough, split_by_program)
     dual, at_zero, wrong = bound - plane.height, 0.0, None
     if primal < dual:  # only then the size of the terms matters
         at_zero = model.loss.value(np.zeros(data.m), data.y, data.weights, data.groups)

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import by_parts
-from ucm.evidence.bound import FeatureNormal, SampleDual, SumDual, lower_bound
 from ucm.evidence.certificate import fault, interval, of_objective
 from ucm.evidence.feasible_point import BESIDE
+from ucm.evidence.penalty_split import split_by_program
+from ucm.forms.bound import FeatureNormal, SampleDual, SumDual, lower_bound
 from ucm.forms.objective import slopes_of
 from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
 from ucm.forms.solution import Certificate
@@ -176,10 +177,10 @@ def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
     rows = proof.rows if kinked else None
     numbers, sums, _ = _over(form.data.source, rows, _loss_sums, w, proof.b, added, subtracted)
     (value, at_zero, height), counts = numbers[:3].tolist(), numbers[3:]
-    normal = FeatureNormal(None, w)
+    normal = FeatureNormal(np.empty((0, form.n)), w, lambda: form.data.scale)
     u, constant = normal.tangent(split.penalties)
     primal = value + split.G.penalty.value(w) - sum(h.value(w) for h in split.penalties)
-    bound, violation = lower_bound(SumDual(sums, form.data.scale), normal, split.G.penalty, u)
+    bound, violation = lower_bound(SumDual(sums), normal, split.G.penalty, u, split=split_by_program)
     violation = violation if _all_rows(form, counts) else np.nan
     kind = "global" if form.convex else "local"
     return of_objective(primal, bound - height - constant, violation, at_zero, kind=kind, wrong=_PASS)
