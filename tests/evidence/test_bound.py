@@ -191,6 +191,18 @@ def test_sums_of_penalties_without_a_proximal_map(name: str) -> None:
     assert found.certificate.dual <= best * (1.0 + 1e-7)
 
 
+def test_a_constant_classifier_is_proven_only_where_it_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof of a sum of penalties without a proximal map is a conic program."""
+    asked: list[bool] = []
+    monkeypatch.setattr(
+        "ucm.evidence.objective.split_by_program", lambda terms, z, w: asked.append(bool(w.any()))
+    )
+    sums = GroupLasso(np.arange(13) // 4) + GroupLasso((np.arange(13) + 2) // 4) + LInf()
+    with pytest.warns(ucm.ConvergenceWarning):
+        found = ucm.solve(Logistic() + sums, X, Y, max_iter=3)
+    assert found.w.any() and asked and all(asked)
+
+
 def test_groups_of_a_folded_concave_penalty_have_a_residual() -> None:
     table, target = load_breast_cancer(return_X_y=True)
     table = ((table - table.mean(axis=0)) / table.std(axis=0))[::4, :10]

@@ -197,7 +197,6 @@ FORMS: dict[str, tuple[type, str, Any, Any]] = {
     "rows gap": (RowLosses, "gap", lambda self, proof: 0.0, None),
     "hulls bounds": (RowHulls, "bounds", lambda self, proof: (-1.0, 1.0), None),
     "hulls gap": (RowHulls, "gap", lambda self, proof: 0.0, None),
-    "hulls support": (RowHulls, "support", lambda self, proof: -1e3, None),
 }  # fmt: skip
 
 

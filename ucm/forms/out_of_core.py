@@ -159,31 +159,24 @@ class RowHulls(OutOfCoreForm):
     @functools.cached_property
     def slacks(self) -> Vec:
         """The slack of every ball at the uniform weights; 0 if the slack is within rounding."""
-        slacks = self.radii.copy()
-        sizes = np.maximum(np.abs(slacks), 1.0)
-        for c, k in enumerate(self.of):
-            total = self.scales[c] * self.data.counts[c]
-            uniform = np.array([self.weight_sums[c] / total])
-            slacks[k] -= total * float(self.balls[k][0].conjugate(uniform)[0])
-        return np.where(slacks > 1e-13 * sizes, slacks, 0.0)
+        excess, sizes = self.excess(self._heights_of_equal(np.array(self.weight_sums)))
+        return np.where(-excess > 1e-13 * sizes, -excess, 0.0)
+
+    def excess(self, heights: Vec) -> tuple[Vec, Vec]:
+        """Return for every ball the heights of its classes minus its radius, and the size of these terms."""
+        each = np.equal.outer(np.arange(self.radii.size), self.of)
+        return each @ heights - self.radii, each @ np.abs(heights) + np.abs(self.radii)
+
+    def _heights_of_equal(self, totals: Vec) -> Vec:
+        """Return by class the heights of weights in proportion to c_i, from their sums."""
+        full = np.array(self.data.counts) * self.scales
+        each = zip(self.of, totals / full, strict=True)
+        return full * [float(self.balls[k][0].conjugate(np.array([s]))[0]) for k, s in each]
 
     def norm_and_size(self, points: NDArray[np.float64]) -> tuple[float, float]:
         """Return the norm of x, and the sum of the norms of its two terms `f_c points_c`."""
         f = np.array(self.factors)
         return float(np.linalg.norm(f @ points)), float(np.abs(f) @ np.linalg.norm(points, axis=1))
-
-    def support(self, proof: HullProof) -> float:
-        """Return the upper bound of `max over the set of -w'x` of `ucm.evidence.rows`, from the sums.
-
-        For caps and t = 1 minus the bound is, with theta = -mu,
-
-            sum_c { total_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) }.
-
-        The best theta_c is an order statistic; with any other theta_c the bound is valid but weaker.
-        """
-        t = proof.t
-        bound = np.dot(self.weight_sums, proof.mu) + t @ self.radii + t[list(self.of)] @ proof.losses
-        return float(bound)
 
     def bounds(self, proof: HullProof) -> tuple[float, float]:
         """Return an upper bound of the optimum, and the norm ||x||_2, which is minus a lower bound.
@@ -191,7 +184,8 @@ class RowHulls(OutOfCoreForm):
         The first is inf for w = 0, the second inf without a point x.
         """
         norm = float(np.linalg.norm(proof.w))
-        primal = self.support(proof) / norm if norm > 0.0 else np.inf
+        height = support_of_hulls(self, proof.mu, proof.t, proof.losses)
+        primal = height / norm if norm > 0.0 else np.inf
         return primal, np.inf if proof.points is None else self.norm_and_size(proof.points)[0]
 
     def gap(self, proof: HullProof) -> float:
@@ -212,19 +206,27 @@ class RowHulls(OutOfCoreForm):
         `totals` are by class the sums of q_i, `heights` those of `scale_c c_i l_k*(q_i / (scale_c c_i))`.
         """
         weight_sums, class_counts = np.array(self.weight_sums), np.array(self.data.counts)
-        full_sums, far, far_heights = class_counts * self.scales, np.zeros(2), np.zeros(2)
-        for c, k in enumerate(self.of):
-            loss = self.balls[k][0]
-            if totals[c] < weight_sums[c]:
-                far[c] = min(2.0 * weight_sums[c], full_sums[c] * loss.steepest())
-            far_heights[c] = full_sums[c] * float(loss.conjugate(np.array([far[c] / full_sums[c]]))[0])
+        most = class_counts * self.scales * [self.balls[k][0].steepest() for k in self.of]
+        far = np.where(totals < weight_sums, np.minimum(2.0 * weight_sums, most), 0.0)
         span = np.where(far == totals, 1.0, far - totals)
         fraction = np.where(totals == weight_sums, 0.0, (weight_sums - totals) / span)
-        excess = -self.radii
-        np.add.at(excess, list(self.of), (1.0 - fraction) * heights + fraction * far_heights)
+        excess, sizes = self.excess((1.0 - fraction) * heights + fraction * self._heights_of_equal(far))
+        excess[(self.slacks == 0.0) & (excess <= _SUM * sizes)] = 0.0
         uniform = np.clip(excess / np.maximum(excess + self.slacks, 1e-300), 0.0, 1.0)[list(self.of)]
         shift = (1.0 - uniform) * fraction * far + uniform * weight_sums
         return (1.0 - uniform) * (1.0 - fraction), shift / class_counts
+
+
+def support_of_hulls(form: RowHulls, mu: Vec, t: Vec, losses: Vec) -> float:
+    """Return an upper bound of `max over the set of -w'x`, from the sums over the rows by class.
+
+    For any mu_c and t_k > 0 it is (Ito, Takeda and Toh 2015, section 5.2)
+
+        sum_c total_c mu_c + sum_k t_k (radius_k + sum_c scale_c sum_i c_i l_k(v_i)),
+
+    `v_i = (-f_c w'x_i - mu_c) / t_k`. For caps -mu_c is a threshold of `f_c w'x`, at best an order statistic.
+    """
+    return float(np.dot(form.weight_sums, mu) + t @ form.radii + t[list(form.of)] @ losses)
 
 
 @dataclass(frozen=True)
