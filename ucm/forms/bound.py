@@ -132,11 +132,7 @@ def balance(signed: Vec, excess: float = 0.0) -> tuple[Bound, float]:
 
 def times(c: Vec, s: Bound) -> Vec:
     """Return the product `c s`, with 0 where c is 0, even for an infinite s."""
-    with np.errstate(invalid="ignore"):
-        product = c * s
-    if np.isnan(product).any():
-        product[c == 0.0] = 0.0
-    return product
+    return np.multiply(c, s, out=np.zeros(c.size), where=c > 0.0)
 
 
 class SampleDual(Dual):
@@ -163,27 +159,32 @@ class SampleDual(Dual):
         class_sum: float | None = None,
         shares: Shares | None = None,
     ) -> None:
-        self.terms, base = terms, 0.0 if tilt is None else tilt
+        self.terms, beta = terms, tilt  # of the base point; None for 0
         self.base: list[Bound] = []
         for loss, c in terms:
-            s0 = 0.0 if tilt is None else np.divide(-base, c, out=np.zeros(y.size), where=c > 0.0)
-            self.base.append(np.clip(s0, *loss.ends))
-            base = base + c * self.base[-1] if np.any(self.base[-1]) else base
-        self.rests = not np.any(base)
-        if not self.rests:
-            size = sum((c for _, c in terms), start=np.abs(base))
-            self.rests = bool(np.all(np.abs(base) <= _REST * size))
+            low, high = loss.ends
+            s0: Bound = min(max(0.0, low), high)
+            if beta is not None:
+                s0 = np.clip(np.divide(-beta, c, out=np.zeros(y.size), where=c > 0.0), low, high)
+                beta = beta + c * s0
+            elif s0 != 0.0:
+                beta = c * s0
+            self.base.append(s0)
+        self.rests = beta is None
+        if beta is not None:
+            size = sum((c for _, c in terms), start=np.abs(beta))
+            self.rests = bool(np.all(np.abs(beta) <= _REST * size))
         with np.errstate(invalid="ignore"):  # infinite slopes of samples of weight 0
             each = (shares or split_slopes)(terms, margin, slopes)
-            self.change = [s - s0 if np.any(s0) else s for s, s0 in zip(each, self.base, strict=True)]
+            self.change = [s - s0 for s, s0 in zip(each, self.base, strict=True)]
         weighted = (times(c, d) for d, (_, c) in zip(self.change, terms, strict=True))
         self.signed: Vec = y * functools.reduce(np.add, weighted)
-        self.signed_base: Vec = np.zeros(y.size) if self.rests else y * base
-        self.keep, self.outside = balance(self.signed, float(self.signed_base.sum()))
+        self.signed_base = np.zeros(y.size) if self.rests or beta is None else y * beta
+        self.keep, self.outside = balance(self.signed, 0.0 if self.rests else float(self.signed_base.sum()))
         if class_sum is not None:
-            beta = y * (self.signed + self.signed_base)
+            total = y * (self.signed + self.signed_base)
             self.keep, self.rests = 1.0, False  # the base point has another sum
-            self.outside = max(abs(float(beta[y == side].sum()) / class_sum - 1.0) for side in (1.0, -1.0))
+            self.outside = max(abs(float(total[y == side].sum()) / class_sum - 1.0) for side in (1.0, -1.0))
 
     def gain(self, fraction: float) -> float:
         return float(sum(np.sum(g) for g in self._gains(fraction * self.keep)))
@@ -275,7 +276,7 @@ def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
     if slopes is None:
         return at(margin)
     if len(terms) == 1:
-        each = [slopes / np.where(terms[0][1] > 0.0, terms[0][1], 1.0)]
+        each = [np.divide(slopes, terms[0][1], out=np.zeros(margin.size), where=terms[0][1] > 0.0)]
     elif not (np.sum([c > 0.0 for _, c in terms], axis=0) > 1).any():  # no sample enters two losses
         each = [np.divide(slopes, c, out=np.zeros(margin.size), where=c > 0.0) for _, c in terms]
     else:
