@@ -217,11 +217,11 @@ class Composite:
         The bound is tight at w for sums of penalties without a proximal map too. Solvers use it as a stopping
         rule; certificates build the dual point from the declaration.
         """
-        tilt = self.linear
-        v = tilt.margin if tilt.margin.any() else None
+        v, u = (None, np.zeros(self.n)) if self.tilt is None else (self.tilt.margin, self.tilt.normal)
+        v = v if v is not None and v.any() else None
         dual = SampleDual(self._terms, self.y, margin, slopes, v, shares=split_at_kinks)
         normal = FeatureNormal(self.X, w, lambda: self.scale)
-        conjugate, fraction, missed = next(iter(normal.conjugates(self.penalty, dual, tilt.normal)))
+        conjugate, fraction, missed = next(iter(normal.conjugates(self.penalty, dual, u)))
         return dual.gain(fraction) - conjugate, max(missed, dual.outside)
 
 

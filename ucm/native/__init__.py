@@ -221,28 +221,36 @@ def _pools() -> Any:
 class _OneThread:
     """Context with one BLAS thread: the first that enters sets the limit, the last that leaves lifts it.
 
-    The limit is of the process: contexts of several threads overlap and end in any order.
+    The limit is of the process: contexts of several threads overlap and end in any order. `inside` names the
+    thread of each.
     """
 
     def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), 0
+        self.lock, self.inside = threading.Lock(), list[int]()
 
     def __enter__(self) -> None:
         with self.lock:
-            if self.inside == 0:
+            if not self.inside:
                 self.limiter = _pools().limit(limits=1, user_api="blas")
-            self.inside += 1
+            self.inside.append(threading.get_ident())
 
     def __exit__(self, *_: object) -> None:
         with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
+            self.inside.remove(threading.get_ident())
+            if not self.inside:
                 self.limiter.restore_original_limits()
+
+    def after_fork(self) -> None:
+        """Forget the other threads in a child process: they stay in the parent, as a lock that they hold."""
+        limited, here = bool(self.inside), threading.get_ident()
+        self.lock, self.inside = threading.Lock(), [each for each in self.inside if each == here]
+        if limited and not self.inside:
+            self.limiter.restore_original_limits()
 
 
 _one_thread = _OneThread()
-if hasattr(os, "register_at_fork"):  # the threads inside, and a lock that they hold, stay in the parent
-    os.register_at_fork(after_in_child=_one_thread.__init__)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_thread.after_fork)
 
 
 def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
