@@ -476,6 +476,33 @@ def test_solves_that_overlap_leave_the_threads_of_blas() -> None:
         assert counts == [one, one, one, before] and before != one
 
 
+def test_threads_take_turns_with_the_threads_of_blas() -> None:
+    """One thread sets the limit, which lifts when another leaves last; the next limit is of that thread."""
+    entered, left = threading.Event(), threading.Event()
+
+    def threads() -> set[int]:
+        return {p["num_threads"] for p in ThreadpoolController().info() if p["user_api"] == "blas"}
+
+    def enter() -> None:
+        with blas_threads(10, 10**6):
+            entered.set()
+            left.wait(30.0)
+        seen.append(threads())
+        with blas_threads(10, 10**6):
+            seen.append(threads())
+
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        seen = []
+        with blas_threads(10, 10**6):
+            other = threading.Thread(target=enter)
+            other.start()
+            entered.wait(30.0)
+        seen.append(threads())
+        left.set()
+        other.join()
+        assert [*seen, threads()] == [{1}, {2}, {1}, {2}]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:This process .*is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("here", [False, True], ids=["another thread is inside", "this thread is inside"])

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 Vector = NDArray[np.float64]
 
@@ -218,6 +218,12 @@ def _pools() -> Any:
     return ThreadpoolController()
 
 
+def _take_control() -> None:
+    """Let any thread set the number of BLAS threads; threadpoolctl may bind this to the first that did."""
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
+
+
 class _OneThread:
     """Context with one BLAS thread: the first that enters sets the limit, the last that leaves lifts it.
 
@@ -231,6 +237,7 @@ class _OneThread:
     def __enter__(self) -> None:
         with self.lock:
             if not self.inside:
+                _take_control()
                 self.limiter = _pools().limit(limits=1, user_api="blas")
             self.inside.append(threading.get_ident())
 
@@ -238,14 +245,19 @@ class _OneThread:
         with self.lock:
             self.inside.remove(threading.get_ident())
             if not self.inside:
-                self.limiter.restore_original_limits()
+                self._lift()
+
+    def _lift(self) -> None:
+        _take_control()
+        self.limiter.restore_original_limits()
+        _take_control()
 
     def after_fork(self) -> None:
         """Forget the other threads in a child process: they stay in the parent, as a lock that they hold."""
         limited, here = bool(self.inside), threading.get_ident()
         self.lock, self.inside = threading.Lock(), [each for each in self.inside if each == here]
         if limited and not self.inside:
-            self.limiter.restore_original_limits()
+            self._lift()
 
 
 _one_thread = _OneThread()
