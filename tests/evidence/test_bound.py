@@ -12,8 +12,8 @@ from sklearn.datasets import load_breast_cancer
 
 import ucm
 from ucm import L1, L2, GroupLasso, Hinge, LInf, Logistic
-from ucm.evidence.bound import SampleDual, SumDual, balanced
 from ucm.extend import ConvexLoss, ProximalPenalty
+from ucm.forms.bound import SampleDual, SumDual, balanced
 
 X, Y = load("wine")
 W0 = np.random.default_rng(0).standard_normal(13)
@@ -191,6 +191,18 @@ def test_sums_of_penalties_without_a_proximal_map(name: str) -> None:
     assert found.certificate.dual <= best * (1.0 + 1e-7)
 
 
+def test_a_constant_classifier_is_proven_only_where_it_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof of a sum of penalties without a proximal map is a conic program."""
+    asked: list[bool] = []
+    monkeypatch.setattr(
+        "ucm.evidence.objective.split_by_program", lambda terms, z, w: asked.append(bool(w.any()))
+    )
+    sums = GroupLasso(np.arange(13) // 4) + GroupLasso((np.arange(13) + 2) // 4) + LInf()
+    with pytest.warns(ucm.ConvergenceWarning):
+        found = ucm.solve(Logistic() + sums, X, Y, max_iter=3)
+    assert found.w.any() and asked and all(asked)
+
+
 def test_groups_of_a_folded_concave_penalty_have_a_residual() -> None:
     table, target = load_breast_cancer(return_X_y=True)
     table = ((table - table.mean(axis=0)) / table.std(axis=0))[::4, :10]
@@ -226,7 +238,7 @@ def test_sums_of_blocks_bound_less_than_the_samples(losses: tuple) -> None:
         SampleDual([(loss, c[b]) for loss, c in terms], y[b], margin[b], None, None).sums(X[b])
         for b in blocks
     ]
-    rows = SumDual(np.sum(parts, axis=0), 1.0)
+    rows = SumDual(np.sum(parts, axis=0))
     assert rows.images(np.copy)[0] == pytest.approx(whole.images(lambda d: X.T @ d)[0], rel=1e-10)
     assert abs(float(whole.combination.sum())) <= 1e-10 * np.abs(whole.signed).sum()
     for part in (0.0, 0.3, 1.0):

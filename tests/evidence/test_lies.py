@@ -178,9 +178,7 @@ def test_answers_beyond_the_boundary(name: str, monkeypatch: pytest.MonkeyPatch)
                 assert found.certificate.primal >= worst - 1e-9 >= found.certificate.dual - 2e-9
 
 
-def _composite(self: Composite, slopes: Any, margin: Any, w: Any = None) -> tuple[float, float]:
-    if margin is None or w is None:
-        return 1e6, 0.0
+def _composite(self: Composite, slopes: Any, margin: Any, w: Any) -> tuple[float, float]:
     return self.value(margin, w) * (1.0 - 1e-9), 0.0
 
 
@@ -199,7 +197,6 @@ FORMS: dict[str, tuple[type, str, Any, Any]] = {
     "rows gap": (RowLosses, "gap", lambda self, proof: 0.0, None),
     "hulls bounds": (RowHulls, "bounds", lambda self, proof: (-1.0, 1.0), None),
     "hulls gap": (RowHulls, "gap", lambda self, proof: 0.0, None),
-    "hulls support": (RowHulls, "support", lambda self, proof: -1e3, None),
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -473,3 +474,68 @@ def test_solves_that_overlap_leave_the_threads_of_blas() -> None:
             counts.append(threads())
         one = [1] * len(before)
         assert counts == [one, one, one, before] and before != one
+
+
+def test_threads_take_turns_with_the_threads_of_blas() -> None:
+    """One thread sets the limit, which lifts when another leaves last; the next limit is of that thread."""
+    entered, left = threading.Event(), threading.Event()
+
+    def threads() -> set[int]:
+        return {p["num_threads"] for p in ThreadpoolController().info() if p["user_api"] == "blas"}
+
+    def enter() -> None:
+        with blas_threads(10, 10**6):
+            entered.set()
+            left.wait(30.0)
+        seen.append(threads())
+        with blas_threads(10, 10**6):
+            seen.append(threads())
+
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        seen = []
+        with blas_threads(10, 10**6):
+            other = threading.Thread(target=enter)
+            other.start()
+            entered.wait(30.0)
+        seen.append(threads())
+        left.set()
+        other.join()
+        assert [*seen, threads()] == [{1}, {2}, {1}, {2}]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .*is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("here", [False, True], ids=["another thread is inside", "this thread is inside"])
+def test_a_forked_child_has_the_threads_of_blas(here: bool) -> None:
+    """The limit of a thread that stays in the parent ends at once, that of the forking one when it leaves."""
+
+    def threads() -> set[int]:
+        return {p["num_threads"] for p in ThreadpoolController().info() if p["user_api"] == "blas"}
+
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        context, entered, done = blas_threads(10, 10**6), threading.Event(), threading.Event()
+
+        def enter() -> None:
+            with context:
+                entered.set()
+                done.wait(30.0)
+
+        other = threading.Thread(target=enter)
+        if here:
+            context.__enter__()
+        else:
+            other.start()
+            entered.wait(30.0)
+        child = os.fork()
+        if child == 0:
+            inside = threads()
+            if here:
+                context.__exit__(None, None, None)
+            os._exit(0 if inside == ({1} if here else {2}) and threads() == {2} else 1)
+        status = os.waitpid(child, 0)[1]
+        if here:
+            context.__exit__(None, None, None)
+        else:
+            done.set()
+            other.join()
+        assert status == 0 and threads() == {2}

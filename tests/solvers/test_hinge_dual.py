@@ -99,7 +99,7 @@ def test_losses_of_one_class_each_are_certified_as_one_loss(
     """No sample counts in two of them, so nothing is to be shared out."""
     X, y = _samples(500, 4, 0.3)
     model = loss(on=ucm.pos) + 3.0 * loss(on=ucm.neg) + 0.5 * ucm.L2()
-    monkeypatch.setattr("ucm.evidence.bound._bracket", None)
+    monkeypatch.setattr("ucm.forms.bound._bracket", None)
     found = ucm.solve(model, X, y)
     other = ucm.solve(loss() + 0.5 * ucm.L2(), X, y, class_weight=(1.0, 3.0))
     assert found.status == other.status == "optimal"

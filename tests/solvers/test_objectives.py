@@ -22,10 +22,10 @@ import ucm
 from ucm import L1, L2, Exponential, Hinge, LInf, Logistic, Lp, Objective, Ramp, models
 from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning
-from ucm.evidence.bound import FeatureNormal
 from ucm.evidence.objective import certify_objective, is_unattained
 from ucm.evidence.reference import majorant
 from ucm.evidence.sparsity import Sparsity, sparsity
+from ucm.forms.bound import FeatureNormal
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
 from ucm.forms.solver import Answer, Session, Solver
@@ -220,7 +220,7 @@ def test_tilted_problems_are_solved_warm(solver: Any, penalty: Any, seed: int) -
         value = cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL)
         margin = form.margins(point.w, point.b)
         assert form.value(margin, point.w) == pytest.approx(value, rel=1e-6, abs=1e-6)
-        bound, _ = form.lower_bound(point.slopes, margin)
+        bound, _ = form.lower_bound(point.slopes, margin, point.w)
         assert bound <= value + 1e-6 * abs(value)
 
 
@@ -246,7 +246,7 @@ def test_tilts_of_the_normal_and_features_beyond_samples(loss: Any, m: int, n: i
             w, b = answer.plane
             margin = form.margins(w, b)
             values.append(form.value(margin, w))
-            bound, _ = form.lower_bound(answer.slopes, margin)
+            bound, _ = form.lower_bound(answer.slopes, margin, w)
             assert abs(values[-1] - bound) <= 1e-8 * abs(values[-1])
     assert_allclose(values[:3], values[3:], rtol=1e-7)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from ucm import neg, pos, signed
 from ucm.compiler.compile import plan_of
 from ucm.data.first_pass import first_pass
 from ucm.evidence.rows import certify_hulls
+from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import HullProof
+from ucm.solvers import NewtonRows
 
 
 @pytest.mark.parametrize("size", [1e-6, 0.3, 4.0])
@@ -31,6 +34,21 @@ def test_balls_of_rows_do_not_ask_how_large_weights_are(alpha: float, size: floa
     memory = ucm.solve(model, X, y, sample_weight=weights)
     assert rows.status == memory.status == "optimal"
     assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+def test_weights_outside_of_a_small_ball_prove_nothing() -> None:
+    """They exceed the radius 1e-6 by 5e-10; their point is nearer by 1e-7 than the nearest of the ball."""
+    X, y = samples(60)
+    X, ball, radii = X + 1.5 * y[:, None], ucm.KLBall(0.3), (1e-6, 1.0005e-6)
+    form: Any = ucm.compile(
+        ucm.Hull(pos, weights=ball) - ucm.Hull(neg, weights=ball), blocks(X, y)
+    ).lowering.form
+    small, larger = (replace(form, balls=tuple((loss, r) for loss, _ in form.balls)) for r in radii)
+    nearest, beyond = (NewtonRows().solve(each, Monitor(1e-9)).rows for each in (small, larger))
+    proven = certify_hulls(small, nearest)[0]
+    assert proven.relative_gap <= 2e-9
+    assert certify_hulls(larger, beyond)[0].dual > proven.primal + 1e-7
+    assert certify_hulls(small, beyond)[0].dual <= proven.primal
 
 
 def test_a_point_that_counts_as_zero_does_so_by_its_certificate() -> None:

@@ -14,9 +14,9 @@ import ucm
 from ucm import neg, pos
 from ucm.compiler.compile import plan_of
 from ucm.data.first_pass import first_pass
-from ucm.evidence.bound import FeatureNormal, SumDual, lower_bound
 from ucm.evidence.rows import certify_losses
 from ucm.extend import PointwiseLoss
+from ucm.forms.bound import FeatureNormal, SumDual, lower_bound
 from ucm.forms.out_of_core import LossProof, RowLosses
 from ucm.language.losses import ShiftedHinge
 from ucm.language.penalties.penalty_sum import CombinedPenalty
@@ -198,7 +198,8 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
         sums = np.zeros((3, 6))
         sums[1:] = np.column_stack([[2.0, -1.0], [2.0, 1.0], gains, points * [[1.0], [-1.0]]])
         penalty = CombinedPenalty((0.5 * ucm.L2(),))
-        return lower_bound(SumDual(sums, 1.0), FeatureNormal(None, np.zeros(3)), penalty, np.zeros(3))[0]
+        normal = FeatureNormal(np.empty((0, 3)), np.zeros(3))
+        return lower_bound(SumDual(sums), normal, penalty, np.zeros(3))[0]
 
     parts = np.linspace(0.0, 1.0, 100_001)
     for gain, best in ((-5.0, 0.0), (5.0, 7.5)):  # at points whose difference is 0

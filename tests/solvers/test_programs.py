@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 import ucm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
+from ucm.language.cvx import quiet_solve
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L1
 from ucm.solvers import HiGHS, ProxALM
@@ -37,6 +38,19 @@ def problem(seed: int) -> tuple[Matrix, Matrix, Matrix, Matrix]:
 
 def by_scipy(cost: Matrix, A: Matrix, least: Matrix, most: Matrix) -> Any:
     return linprog(cost, A_ub=np.vstack([A, -A]), b_ub=np.r_[most, -least], bounds=(0.0, 1.0), method="highs")
+
+
+def test_a_quiet_solve_sets_what_cvxpy_sets() -> None:
+    """The statistics too, which CVXPY keeps in a private attribute."""
+    x = cp.Variable(2)
+    ours, theirs = (cp.Problem(cp.Minimize(cp.norm(x)), [x[0] + 2.0 * x[1] == 5.0]) for _ in range(2))
+    quiet_solve(ours, "CLARABEL")
+    point = x.value
+    theirs.solve("CLARABEL")
+    assert point == pytest.approx(np.array([1.0, 2.0])) and ours.value == theirs.value
+    assert ours.status == theirs.status == "optimal"
+    known, found = theirs.solver_stats, ours.solver_stats
+    assert (found.solver_name, found.num_iters) == (known.solver_name, known.num_iters) and found.num_iters
 
 
 def test_a_linear_program_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:

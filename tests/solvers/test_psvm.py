@@ -21,8 +21,8 @@ import ucm
 from ucm.data.bound_data import bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel, kernel_of
-from ucm.evidence.bound import FeatureNormal, KernelNormal
 from ucm.evidence.objective import certify_objective
+from ucm.forms.bound import FeatureNormal, KernelNormal
 from ucm.language.models import psvm
 from ucm.native import library
 from ucm.solvers import PSMO, SMO, ProxALM

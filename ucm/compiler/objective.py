@@ -27,11 +27,11 @@ from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, SolverError
-from ucm.evidence.bound import FeatureNormal, KernelNormal, Normal
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.objective import certify_objective, is_local, is_unattained
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
+from ucm.forms.bound import FeatureNormal, KernelNormal, Normal
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import (
     Composite,
@@ -190,9 +190,9 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         proven = is_proven(proof.certificate, tol)
         if not self.split.convex or proven or not np.isfinite(proof.objective):
             return proof
-        constant = self.split.constant()
-        trivial = self._proof(replace(answer, w=constant.w, b=constant.b), tol)
-        return trivial if trivial.objective < proof.objective else proof
+        w, b = self.split.constant().plane
+        value = self.split.G.value(b * self.data.y, w)
+        return self._proof(replace(answer, w=w, b=b), tol) if value < proof.objective else proof
 
     def _proof(self, answer: Answer, tol: float) -> Proof:
         w, b = declared_plane(self.model, *answer.plane)

@@ -125,7 +125,7 @@ class OutOfCoreLowering(Lowering[Form]):
         other rows keep their weights. Without a solution that has the sums of a pass raise `ParameterError`.
         """
         answer = None if at is None else at.answer
-        if answer is None or answer.rows is None or answer.rows.points is None:
+        if answer is None or answer.rows is None or answer.rows.rows is None:
             raise ParameterError(
                 "reference: over rows that are read block by block the program holds some rows, and the "
                 "others keep their weights in a solution; give one, reference(solution)"
@@ -505,7 +505,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         row_proof, (w, b) = proof.answer.rows, declared_plane(self.model, *proof.answer.plane)
-        if row_proof is None or row_proof.slopes is None:
+        if row_proof is None or row_proof.sums is None:
             return Recovered(w, b, None, None, "variable")
         weights = functools.partial(self.rows.source.spread, row_proof.rows.weights)
         return Recovered(w, b, None, None, "variable", make_weights=weights)
@@ -514,10 +514,10 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """Return the problem of some rows; the losses of all others are bounded by their slopes."""
         answer, X, y, a, gain = self.written(at)
-        sums, a = answer.rows, np.sign(y) * a
+        sums, a = answer.rows.sums, np.sign(y) * a
         normal = sums.points[0] - sums.points[1] - np.asarray(X.T @ a).ravel()
         slope = float(sums.slopes[0] - sums.slopes[1] - a.sum())
-        remaining = normal, slope, float(np.sum(sums.gains)) + sums.constant - gain
+        remaining = normal, slope, float(np.sum(sums.gains)) + answer.rows.constant - gain
         data = rows_here(X, y, self.rows.weighing)
         return majorant(self.written_model, data, *answer.plane, scaled=scaled, remaining=remaining)
 

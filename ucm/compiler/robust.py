@@ -40,7 +40,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
 from ucm.evidence.certificate import at_zero, certify, is_proven, unproven
 from ucm.evidence.external_certificate import both_sides, broken_rule, of_weights
-from ucm.evidence.feasible_point import INSIDE, member, nearest_member
+from ucm.evidence.feasible_point import member, nearest_member
 from ucm.evidence.reference import (
     Verification,
     linearised,
@@ -55,7 +55,7 @@ from ucm.evidence.sphere import (
     lower_bound,
 )
 from ucm.forms.distance import MinNorm, NearestPoint
-from ucm.forms.monitor import CROSSED, SEPARATED, ZERO, Monitor
+from ucm.forms.monitor import CROSSED, INSIDE, SEPARATED, ZERO, Monitor
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, LowerBoundProof, Solver
 from ucm.forms.sphere import UnitNorm

@@ -25,7 +25,7 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.columns import places_of
@@ -244,9 +244,14 @@ def block_rows(bytes_of_row: float) -> int:
     return max(1, int(_BLOCK / max(bytes_of_row, 1.0)))
 
 
-def row_parts(count: int) -> list[slice]:
-    """Return slices of the rows of a block, whose vectors stay in the cache of a processor."""
-    return [slice(k, k + _PART) for k in range(0, max(count, 1), _PART)]
+def by_parts(function: Function, X: Matrix, y: ArrayLike, merge: Merge) -> Any:
+    """Return the merged results of `function(rows, X[rows], y[rows])` over slices of the rows of a block.
+
+    The vectors of a slice stay in the cache of a processor.
+    """
+    X, y = as_double(X), np.asarray(y, dtype=np.float64)
+    parts = (slice(k, k + _PART) for k in range(0, max(y.size, 1), _PART))
+    return functools.reduce(merge, (function(p, X[p], y[p]) for p in parts))
 
 
 class BlockSource(RowSource):

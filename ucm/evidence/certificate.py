@@ -15,8 +15,8 @@ import numpy as np
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.evidence.feasible_point import INSIDE, moved_inside
-from ucm.forms.monitor import CROSSED
+from ucm.evidence.feasible_point import moved_inside
+from ucm.forms.monitor import CROSSED, INSIDE
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import Splits, UncertaintySet
 from ucm.language.node import Node

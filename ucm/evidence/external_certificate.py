@@ -10,9 +10,10 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import IdentityMap, Vec
 from ucm.errors import ParameterError
 from ucm.evidence.certificate import fault, interval
-from ucm.evidence.feasible_point import BESIDE, INSIDE
+from ucm.evidence.feasible_point import BESIDE
 from ucm.evidence.support import SupportFunction
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import INSIDE
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains.simplex import Capped

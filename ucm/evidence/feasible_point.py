@@ -22,7 +22,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import Monitor
+from ucm.forms.monitor import INSIDE, Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import ROUNDING, LoweredSet, Projectable, SemiSmooth, UncertaintySet
 from ucm.language.robust import RobustMargin
@@ -31,9 +31,6 @@ from ucm.language.sets.union import ConvexUnion
 from ucm.solvers.coordinates import RangeSpace, range_space_orders
 from ucm.solvers.newton_steps import Formed, line_search
 from ucm.solvers.programs import Blocks, accuracy, attempt
-
-INSIDE = 1e-9
-"""The violation up to which a point counts as one of U."""
 
 BESIDE = 1e-6
 """The violation up to which the nearest point of U replaces a point."""

@@ -13,10 +13,12 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.evidence.bound import FeatureNormal, Normal, SampleDual, lower_bound
 from ucm.evidence.certificate import fault, of_objective
-from ucm.evidence.feasible_point import INSIDE, moved_inside, projected
+from ucm.evidence.feasible_point import moved_inside, projected
+from ucm.evidence.penalty_split import split_by_program
 from ucm.evidence.support import SupportFunction
+from ucm.forms.bound import FeatureNormal, Normal, SampleDual, lower_bound
+from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import UncertaintySet
@@ -94,12 +96,12 @@ def certify_objective(
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
     penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     enough = primal - tol * abs(primal) + plane.height
-    tilt = plane.margin if H.losses else None
+    tilt, free = plane.margin if H.losses else None, model.intercept is not None
     bound, violation = -np.inf, np.inf
     for weights, outside in _weights(G, data, margin, slopes, multipliers):
         joint = [(loss.loss, q) for loss, q in zip(G.joint, weights, strict=True)]
-        point = SampleDual([*losses, *joint], data.y, margin, slopes, tilt, free=model.intercept is not None)
-        found, missed = lower_bound(point, normal, penalty, plane.normal, enough)
+        point = SampleDual([*losses, *joint], data.y, margin, slopes, tilt, free=free)
+        found, missed = lower_bound(point, normal, penalty, plane.normal, enough, split_by_program)
         missed = max(missed, outside)
         if (missed <= INSIDE, found) > (violation <= INSIDE, bound):
             bound, violation = found, missed

@@ -16,9 +16,9 @@ import numpy as np
 from ucm.data.bound_data import Data, with_column
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, SolverError
-from ucm.evidence.bound import FeatureNormal
 from ucm.evidence.objective import tangent_plane, weights_in
 from ucm.evidence.sphere import contradiction, normal_near
+from ucm.forms.bound import FeatureNormal
 from ucm.forms.display import sheet
 from ucm.forms.objective import lifted_plane
 from ucm.forms.solution import Solution

@@ -6,7 +6,6 @@ of the rows, which any solver may choose.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,12 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.source import as_double, row_parts
-from ucm.evidence.bound import FeatureNormal, SampleDual, SumDual, lower_bound
+from ucm.data.source import by_parts
 from ucm.evidence.certificate import fault, interval, of_objective
 from ucm.evidence.feasible_point import BESIDE
+from ucm.evidence.penalty_split import split_by_program
+from ucm.forms.bound import FeatureNormal, SampleDual, SumDual, lower_bound
 from ucm.forms.objective import slopes_of
-from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
+from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses, support_of_hulls
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import round_violation
 from ucm.language.terms import ConvexLoss
@@ -47,9 +47,7 @@ def _over(source: Any, rows: Any, function: Any, *message: object) -> Any:
 
 
 def _unweighted(X: Matrix, y: ArrayLike, function: Any, message: tuple) -> Any:
-    X, y = as_double(X), np.asarray(y, dtype=np.float64)
-    results = (function(X[p], y[p], None, *message) for p in row_parts(y.size))
-    return functools.reduce(_added, results)
+    return by_parts(lambda _, X, y: function(X, y, None, *message), X, y, _added)
 
 
 def _added(a: tuple, b: tuple) -> tuple:
@@ -64,7 +62,7 @@ def _all_rows(form: RowHulls | RowLosses, weights: Vec) -> bool:
 
 # --- hulls -----------------------------------------------------------------------------------------
 class HullSums(NamedTuple):
-    """Sums of a pass by class, as in `HullProof`.
+    """Sums of a pass by class, as in `HullProof`, with `q_i / (scale c_i)` clipped to the domain of l*.
 
     Attributes
     ----------
@@ -96,7 +94,7 @@ def _hull_sums(
         s = q[rows] / of_rows
         inside = np.clip(s, max(loss.lowest(), 0.0), loss.steepest())
         outside = max(outside, float(np.abs(s - inside).max(initial=0.0)))
-        heights[k], by_class[k, rows] = of_rows @ loss.conjugate(inside), q[rows]
+        heights[k], by_class[k, rows] = of_rows @ loss.conjugate(inside), of_rows * inside
     weights = np.bincount(side, c, 2).astype(np.float64)
     return HullSums(losses, heights, by_class.sum(axis=1), weights, (X.T @ by_class.T).T, outside)
 
@@ -104,43 +102,40 @@ def _hull_sums(
 def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSums]:
     """Return the certificate of the distance of two hulls of row blocks, and the sums behind it.
 
-    The lower bound is minus the norm of the point of the weights. The upper bound is, for any mu_c and
-    t_k > 0 (Ito, Takeda and Toh 2015, section 5.2),
-
-        ( sum_c total_c mu_c + sum_k t_k (radius_k + sum_c scale_c sum_i c_i l_k(v_i)) ) / ||w||_2,
-
-    `v_i = (-f_c w'x_i - mu_c) / t_k`.
+    The lower bound is minus the norm of the point of the weights and of its way into the set, the upper bound
+    `support_of_hulls` over the norm of w.
     """
-    of, t, w = list(form.of), proof.t, proof.w
-    losses = [form.balls[k][0] for k in of]
-    parts = [*zip(losses, form.factors, form.scales, zip(proof.mu, t[of], strict=True), strict=True)]
-    sums = HullSums(*_over(form.data.source, proof.rows, _hull_sums, w, parts))
-    norm, totals = float(np.linalg.norm(w)), np.array(form.weight_sums)
-    radii = np.array([radius for _, radius in form.balls])
-    # equal weights, or none, mixed in give the sums of the classes; they move x by no more than `moved`
-    full = np.array(form.scales) * form.data.counts
-    most = np.minimum(2.0 * totals, full * [loss.steepest() for loss in losses])
-    far = np.where(sums.totals < totals, most, 0.0)
-    part = np.where(
-        sums.totals == totals,
-        0.0,
-        (totals - sums.totals) / np.where(far == sums.totals, 1.0, far - sums.totals),
-    )
-    ends = [float(loss.conjugate(np.array([s]))[0]) for loss, s in zip(losses, far / full, strict=True)]
-    heights = (1.0 - part) * sums.heights + part * full * ends
-    longest = math.sqrt(form.n) * form.data.scale
-    moved = float(np.abs(form.factors) @ (part * (far + totals))) * longest
-    height = totals @ proof.mu + t @ radii + t[of] @ sums.losses
-    primal = float(height) / norm if norm > 0.0 and (t > 0.0).all() else np.inf
-    excess = np.bincount(of, heights, radii.size) - radii
-    beyond = excess / np.maximum(np.abs(radii), 1.0)
-    missed = float(np.abs(sums.totals / totals - 1.0).max())
-    violation = max(sums.outside, missed if missed > BESIDE else 0.0, float(beyond.max()))
+    sums, norm = _sums_of_hulls(form, proof), float(np.linalg.norm(proof.w))
+    moved, violation = _moved_into_hulls(form, sums)
     if proof.points is None or not _all_rows(form, sums.weights):
         violation = np.nan
-    x = np.array(form.factors) @ sums.points
-    size = float(np.linalg.norm(x)) + moved
-    return interval(primal, size, round_violation(violation), form.data.scale, wrong=_PASS), sums
+    height = support_of_hulls(form, proof.mu, proof.t, sums.losses)
+    primal = height / norm if norm > 0.0 and (proof.t > 0.0).all() else np.inf
+    size = float(np.linalg.norm(np.array(form.factors) @ sums.points)) + moved
+    return interval(primal, size, violation, form.data.scale, wrong=_PASS), sums
+
+
+def _sums_of_hulls(form: RowHulls, proof: HullProof) -> HullSums:
+    """Return the sums of a pass over the rows with the normal, multipliers and weights of an answer."""
+    losses = [form.balls[k][0] for k in form.of]
+    multipliers = zip(proof.mu, proof.t[list(form.of)], strict=True)
+    parts = [*zip(losses, form.factors, form.scales, multipliers, strict=True)]
+    return HullSums(*_over(form.data.source, proof.rows, _hull_sums, proof.w, parts))
+
+
+def _moved_into_hulls(form: RowHulls, sums: HullSums) -> tuple[float, float]:
+    """Return an upper bound of the distance from x to the set, and the violation of its weights.
+
+    Equal and uniform weights, mixed in by `RowHulls.within`, give weights of the set.
+    """
+    kept, shift = form.within(sums.totals, sums.heights)
+    change = (1.0 - kept) * sums.totals + shift * form.data.counts
+    longest = math.sqrt(form.n) * form.data.scale
+    excess, sizes = form.excess(sums.heights)
+    apart = np.abs(sums.totals / form.weight_sums - 1.0), excess / np.maximum(sizes, 1e-300)
+    missed = float(np.concatenate(apart).max())
+    violation = max(sums.outside, missed if missed > BESIDE else 0.0)
+    return float(np.abs(form.factors) @ change) * longest, round_violation(violation)
 
 
 # --- losses ----------------------------------------------------------------------------------------
@@ -179,11 +174,11 @@ def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
     rows = proof.rows if kinked else None
     numbers, sums, _ = _over(form.data.source, rows, _loss_sums, w, proof.b, added, subtracted)
     (value, at_zero, height), counts = numbers[:3].tolist(), numbers[3:]
-    normal = FeatureNormal(None, w)
+    normal = FeatureNormal(np.empty((0, form.n)), w, lambda: form.data.scale)
     u, constant = normal.tangent(split.penalties)
     primal = value + split.G.penalty.value(w) - sum(h.value(w) for h in split.penalties)
-    dual = SumDual(sums, form.data.scale, split.G.intercept)
-    bound, violation = lower_bound(dual, normal, split.G.penalty, u)
+    dual = SumDual(sums, split.G.intercept)
+    bound, violation = lower_bound(dual, normal, split.G.penalty, u, split=split_by_program)
     violation = violation if _all_rows(form, counts) else np.nan
     kind = "global" if form.convex else "local"
     return of_objective(primal, bound - height - constant, violation, at_zero, kind=kind, wrong=_PASS)

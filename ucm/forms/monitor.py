@@ -20,6 +20,9 @@ SEPARATED = 1e-12
 CROSSED = 1e-9
 """The largest negative relative gap that rounding explains; a gap below -CROSSED proves nothing."""
 
+INSIDE = 1e-9
+"""The violation up to which a point counts as one of U, or of the domain of a dual problem."""
+
 _HALF = 0.5  # of the tolerance: the gap that solvers aim at
 _LIMIT = optional(SECONDS)
 _LEAST = 1e-6  # seconds: a limit is positive

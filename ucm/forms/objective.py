@@ -14,6 +14,7 @@ from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
 from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.errors import EmptySetError
+from ucm.forms.bound import FeatureNormal, SampleDual, balance, split_at_kinks, times
 from ucm.forms.solver import Answer, Expected
 from ucm.language.contracts import BoundDomain
 from ucm.language.losses import ShiftedHinge
@@ -130,8 +131,9 @@ class Composite:
         weights = [h.map.matvec(q) for h, q in zip(self.worst, multipliers, strict=False)]
         weights = weights or [h.weights(margin) for h in self.worst]
         losses = (*self.losses, *(h.loss for h in self.worst))
+        every = (*self.weights, *weights)
         return Composite(
-            self.X, self.y, losses, self.penalties, (*self.weights, *weights), self.stored, self.tilt
+            self.X, self.y, losses, self.penalties, every, self.stored, self.tilt, self.intercept
         )
 
     def without_rounding(self, w: Vec) -> Vec:
@@ -169,6 +171,11 @@ class Composite:
     def parts(self) -> Iterable[tuple[ConvexLoss, Vec | None]]:
         """Pairs of every loss and its sample weights, None for ones."""
         return zip(self.losses, self.weights, strict=True)
+
+    @functools.cached_property
+    def _terms(self) -> list[tuple[ConvexLoss, Vec]]:
+        ones = np.ones(self.m)
+        return [(loss, ones if c is None else c) for loss, c in self.parts]
 
     @property
     def single(self) -> Vec | None:
@@ -260,68 +267,25 @@ class Composite:
             total += curvature(loss, margin) if c is None else c * curvature(loss, margin)
         return total
 
-    def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
-        """Split `slopes` into one dual point for each loss, within the domains of the conjugates.
-
-        They are the gradients at the margins; the piecewise linear loss with the nearest kink takes the
-        rest. Without margins each loss in turn takes as much as its domain allows.
-        """
-        if len(self.losses) == 1 or margin is None:
-            parts, remainder = [], slopes
-            for loss, c in self.parts:
-                parts.append(_inside(loss, c, remainder))
-                remainder = remainder - parts[-1]
-            return parts
-        each = list(self.parts)
-        parts = [slopes_of([one], margin) for one in each]
-        kinked = [k for k, loss in enumerate(self.losses) if loss.slope() is not None]
-        if kinked:
-            away = [
-                np.abs(margin - loss.offset) + (0.0 if c is None else np.where(c > 0.0, 0.0, np.inf))
-                for loss, c in (each[k] for k in kinked)
-            ]
-            nearest, remainder = np.argmin(away, axis=0), slopes - sum(parts)
-            for place, k in enumerate(kinked):
-                parts[k] = _inside(*each[k], np.where(nearest == place, parts[k] + remainder, parts[k]))
-        return parts
-
     @functools.cached_property
     def scale(self) -> float:
         """The largest absolute entry of X."""
         return float(abs(self.X).max())
 
-    def lower_bound(self, slopes: Vec, margin: Vec | None, w: Vec | None = None) -> tuple[float, float]:
+    def lower_bound(self, slopes: Vec, margin: Vec, w: Vec) -> tuple[float, float]:
         """Return Fenchel's lower bound of the optimum at a dual point, and the relative violation.
 
-        With `beta = sum_k alpha_k + v` and, for a free b, `y'beta = 0`, the bound is
-        `sum_k sum_i o_k alpha_ki - c_ki l_k*(alpha_ki / c_ki) - R*(Z'beta + u)`, Z the samples times their
-        labels. `beta = 0` is feasible for the tilts of a split; a point that violates a
-        constraint is moved towards 0. Solvers use the bound as a stopping rule; certificates compute their
-        own bound from the declaration.
-
-        With w the bound is tight at w for sums of penalties without a proximal map too.
+        The bound is tight at w for sums of penalties without a proximal map too. Solvers use it as a stopping
+        rule; certificates build the dual point from the declaration.
         """
-        if self.worst and margin is not None:
+        if self.worst:
             return self.fixed(margin).lower_bound(slopes, margin, w)
-        alpha, tilt = self.shares(slopes, margin), self.linear
-        tilted = bool(tilt.margin.any())
-        beta = sum(alpha) + tilt.margin
-        keep = balance(self.y * beta) if self.intercept else np.ones(self.m)
-        z = self.adjoint(np.multiply(keep, beta))
-        conjugate, fraction, violation = self.penalty.conjugate_bound(
-            z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
-        )
-        keep, bound = fraction * keep, -conjugate
-        base_points = self.shares(-tilt.margin, None) if tilted else [0.0] * len(alpha)
-        for (loss, c), a, base in zip(self.parts, alpha, base_points, strict=True):
-            point = base + keep * (a - base)
-            bound += loss.offset * float(point.sum())
-            if c is None:
-                bound -= float(loss.conjugate(point).sum())
-            else:
-                at = np.divide(point, c, out=np.zeros(self.m), where=c > 0.0)
-                bound -= float(c @ loss.conjugate(at))
-        return bound, violation
+        v, u = (None, np.zeros(self.n)) if self.tilt is None else (self.tilt.margin, self.tilt.normal)
+        v = v if v is not None and v.any() else None
+        dual = SampleDual(self._terms, self.y, margin, slopes, v, shares=split_at_kinks, free=self.intercept)
+        normal = FeatureNormal(self.X, w, lambda: self.scale)
+        conjugate, fraction, missed = next(iter(normal.conjugates(self.penalty, dual, u)))
+        return dual.gain(fraction) - conjugate, max(missed, dual.outside)
 
 
 class WorstComposite(Composite):
@@ -351,25 +315,6 @@ def class_totals(c: Vec | None, y: Vec) -> Vec:
     At w = 0 a loss of all samples is a loss of two samples with these weights.
     """
     return np.array([members.sum() if c is None else c[members].sum() for members in (y > 0.0, y < 0.0)])
-
-
-def balance(signed: Vec) -> Vec:
-    """Return for every entry the factor in [0, 1] of its sign, with which the entries sum to 0."""
-    up, down = float(np.maximum(signed, 0.0).sum()), -float(np.minimum(signed, 0.0).sum())
-    if not (up > 0.0 and down > 0.0):
-        return np.zeros(signed.size)
-    return np.where(signed > 0.0, min(1.0, down / up), min(1.0, up / down))
-
-
-def times(c: Vec, s: float | Vec) -> Vec:
-    """Return the product `c s`, with 0 where c is 0, even for an infinite s."""
-    return np.multiply(c, s, out=np.zeros(c.size), where=c > 0.0)
-
-
-def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
-    """Return the slopes of one weighted loss, clipped to the domain of its conjugate."""
-    low, top = loss.lowest(), loss.steepest()
-    return np.clip(slopes, low, top) if c is None else np.clip(slopes, times(c, low), times(c, top))
 
 
 def weighed(
@@ -587,4 +532,4 @@ class HingeDual:
     def feasible(self, a: Vec) -> Vec:
         """Return feasible multipliers: a clipped to its bounds, the heavier class scaled down to y'a = 0."""
         a = np.clip(a, 0.0, self.C if self.p == 1.0 else None)
-        return a * balance(self.y * a)
+        return a * balance(self.y * a)[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData
 from ucm.data.linear_map import Matrix, Vec
+from ucm.forms.bound import FeatureNormal, SumDual, lower_bound
 from ucm.forms.monitor import SEPARATED, ZERO
-from ucm.forms.objective import Composite, DifferenceOfConvex, balance
+from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solver import Expected
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, split_scalar
@@ -53,6 +54,20 @@ class HullProof:
     heights: Vec | None = None
 
 
+class LossSums(NamedTuple):
+    """Sums over the rows by class, of the slopes a_i of the added losses minus g_i of the subtracted loss.
+
+    Attributes
+    ----------
+    slopes, points : (2,) and (2, n) the sums of `a_i - g_i` and of `(a_i - g_i) x_i`
+    gains : (2,) the sums of `o_k a_ki - C_k l_k*(a_ki / C_k)`, minus those of `o g_i`
+    """
+
+    slopes: Vec
+    gains: Vec
+    points: NDArray[np.float64]
+
+
 @dataclass(frozen=True)
 class LossProof:
     """Sums of the last pass over the rows, which give both bounds of `RowLosses`.
@@ -61,9 +76,7 @@ class LossProof:
     ----------
     w, b : normal and bias
     loss : the sum of all losses, minus that of the subtracted losses
-    slopes, points : by class the sums of the slopes `a_i - g_i` of `RowLosses.lower_bound`, and of
-        `(a_i - g_i) x_i`; None if no slopes are known yet
-    gains : by class the sums of `o_k a_ki - C_k l_k*(a_ki / C_k)`, minus those of `o g_i`
+    sums : of a dual point; None if no slopes are known yet
     rows : the slopes of all rows
     constant : the sum of `(o - e) g_i`, e the kink of the subtracted loss
     kink_distance : the least distance of a margin from e
@@ -72,9 +85,7 @@ class LossProof:
     w: Vec
     b: float
     loss: float
-    slopes: Vec | None = None
-    gains: Vec | None = None
-    points: NDArray[np.float64] | None = None
+    sums: LossSums | None = None
     rows: Any = None
     constant: float = 0.0
     kink_distance: float = 0.0
@@ -148,31 +159,24 @@ class RowHulls(OutOfCoreForm):
     @functools.cached_property
     def slacks(self) -> Vec:
         """The slack of every ball at the uniform weights; 0 if the slack is within rounding."""
-        slacks = self.radii.copy()
-        sizes = np.maximum(np.abs(slacks), 1.0)
-        for c, k in enumerate(self.of):
-            total = self.scales[c] * self.data.counts[c]
-            uniform = np.array([self.weight_sums[c] / total])
-            slacks[k] -= total * float(self.balls[k][0].conjugate(uniform)[0])
-        return np.where(slacks > 1e-13 * sizes, slacks, 0.0)
+        excess, sizes = self.excess(self._heights_of_equal(np.array(self.weight_sums)))
+        return np.where(-excess > 1e-13 * sizes, -excess, 0.0)
+
+    def excess(self, heights: Vec) -> tuple[Vec, Vec]:
+        """Return for every ball the heights of its classes minus its radius, and the size of these terms."""
+        each = np.equal.outer(np.arange(self.radii.size), self.of)
+        return each @ heights - self.radii, each @ np.abs(heights) + np.abs(self.radii)
+
+    def _heights_of_equal(self, totals: Vec) -> Vec:
+        """Return by class the heights of weights in proportion to c_i, from their sums."""
+        full = np.array(self.data.counts) * self.scales
+        each = zip(self.of, totals / full, strict=True)
+        return full * [float(self.balls[k][0].conjugate(np.array([s]))[0]) for k, s in each]
 
     def norm_and_size(self, points: NDArray[np.float64]) -> tuple[float, float]:
         """Return the norm of x, and the sum of the norms of its two terms `f_c points_c`."""
         f = np.array(self.factors)
         return float(np.linalg.norm(f @ points)), float(np.abs(f) @ np.linalg.norm(points, axis=1))
-
-    def support(self, proof: HullProof) -> float:
-        """Return the upper bound of `max over the set of -w'x` of `ucm.evidence.rows`, from the sums.
-
-        For caps and t = 1 minus the bound is, with theta = -mu,
-
-            sum_c { total_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) }.
-
-        The best theta_c is an order statistic; with any other theta_c the bound is valid but weaker.
-        """
-        t = proof.t
-        bound = np.dot(self.weight_sums, proof.mu) + t @ self.radii + t[list(self.of)] @ proof.losses
-        return float(bound)
 
     def bounds(self, proof: HullProof) -> tuple[float, float]:
         """Return an upper bound of the optimum, and the norm ||x||_2, which is minus a lower bound.
@@ -180,7 +184,8 @@ class RowHulls(OutOfCoreForm):
         The first is inf for w = 0, the second inf without a point x.
         """
         norm = float(np.linalg.norm(proof.w))
-        primal = self.support(proof) / norm if norm > 0.0 else np.inf
+        height = support_of_hulls(self, proof.mu, proof.t, proof.losses)
+        primal = height / norm if norm > 0.0 else np.inf
         return primal, np.inf if proof.points is None else self.norm_and_size(proof.points)[0]
 
     def gap(self, proof: HullProof) -> float:
@@ -201,19 +206,27 @@ class RowHulls(OutOfCoreForm):
         `totals` are by class the sums of q_i, `heights` those of `scale_c c_i l_k*(q_i / (scale_c c_i))`.
         """
         weight_sums, class_counts = np.array(self.weight_sums), np.array(self.data.counts)
-        full_sums, far, far_heights = class_counts * self.scales, np.zeros(2), np.zeros(2)
-        for c, k in enumerate(self.of):
-            loss = self.balls[k][0]
-            if totals[c] < weight_sums[c]:
-                far[c] = min(2.0 * weight_sums[c], full_sums[c] * loss.steepest())
-            far_heights[c] = full_sums[c] * float(loss.conjugate(np.array([far[c] / full_sums[c]]))[0])
+        most = class_counts * self.scales * [self.balls[k][0].steepest() for k in self.of]
+        far = np.where(totals < weight_sums, np.minimum(2.0 * weight_sums, most), 0.0)
         span = np.where(far == totals, 1.0, far - totals)
         fraction = np.where(totals == weight_sums, 0.0, (weight_sums - totals) / span)
-        excess = -self.radii
-        np.add.at(excess, list(self.of), (1.0 - fraction) * heights + fraction * far_heights)
+        excess, sizes = self.excess((1.0 - fraction) * heights + fraction * self._heights_of_equal(far))
+        excess[(self.slacks == 0.0) & (excess <= _SUM * sizes)] = 0.0
         uniform = np.clip(excess / np.maximum(excess + self.slacks, 1e-300), 0.0, 1.0)[list(self.of)]
         shift = (1.0 - uniform) * fraction * far + uniform * weight_sums
         return (1.0 - uniform) * (1.0 - fraction), shift / class_counts
+
+
+def support_of_hulls(form: RowHulls, mu: Vec, t: Vec, losses: Vec) -> float:
+    """Return an upper bound of `max over the set of -w'x`, from the sums over the rows by class.
+
+    For any mu_c and t_k > 0 it is (Ito, Takeda and Toh 2015, section 5.2)
+
+        sum_c total_c mu_c + sum_k t_k (radius_k + sum_c scale_c sum_i c_i l_k(v_i)),
+
+    `v_i = (-f_c w'x_i - mu_c) / t_k`. For caps -mu_c is a threshold of `f_c w'x`, at best an order statistic.
+    """
+    return float(np.dot(form.weight_sums, mu) + t @ form.radii + t[list(form.of)] @ losses)
 
 
 @dataclass(frozen=True)
@@ -323,37 +336,25 @@ class RowLosses(OutOfCoreForm):
     def lower_bound(self, proof: LossProof) -> tuple[float, float]:
         """Return a lower bound of the convex problem with the subtracted terms linearised at w and b.
 
-        The second number is the distance of the dual point from the domain of R*. Solvers stop by it; the
-        certificate makes a pass of its own, `ucm.evidence.rows`.
+        The second number is the violation of the dual point. Solvers stop by it; the certificate makes a pass
+        of its own, `ucm.evidence.rows`.
 
-        For a free b the slopes of each class are scaled by `0 <= f_c <= 1` to the sum `y'(a - g) = 0`, with
-        g_i those of the subtracted loss `d max(0, e - t_i)`, which the other loss can have too. As l* is
-        convex, the bound of `ucm.evidence.bound` is at least, Z_c the sums of `C_kc l_k*(0)` and u a
-        subgradient of h at w,
-
-            sum_i (o - e) g_i + sum_c f_c (gains_c + Z_c) - Z_c  -  R*(sum_c y_c f_c points_c + u)
-            -  tangent of h at 0.
+        A class takes the place of a sign in `SumDual`. Its base point are the slopes g_i of the subtracted
+        loss `d max(0, e - t_i)`, which the other loss can have too: there the losses contribute
+        `sum_i (o - e) g_i - sum_c Z_c`, Z_c the sums of `C_kc l_k*(0)`. Where a loss does not have the slope
+        0, the slopes are the base point.
         """
-        w, slopes, points, gains = proof.w, np.zeros(2), np.zeros((2, self.n)), np.zeros(2)
-        at_zero = self.at_zero(lambda loss, zero: loss.conjugate(zero))
-        if proof.slopes is not None and proof.points is not None and proof.gains is not None:
-            slopes, points, gains = proof.slopes, proof.points, proof.gains + at_zero
-        f = balance(np.multiply(slopes, (1.0, -1.0))) if self.split.G.intercept else np.ones(2)
-        if self.lam is not None:  # the best multiple is known
-            d = f[0] * points[0] - f[1] * points[1]
-            gain, cost = float(f @ gains), float(d @ d) / (2.0 * self.lam)
-            f = f * (np.clip(gain / cost, 0.0, 1.0) if cost > 0.0 else float(gain > 0.0))
-        subtracted = self.split.penalties
-        u = sum((h.subgradient(w) for h in subtracted), start=np.zeros(self.n))
-        z = f[0] * points[0] - f[1] * points[1]
-
-        def size() -> float:
-            return self.data.scale * float(np.abs(slopes).sum())
-
-        height, fraction, missed = self.penalty.conjugate_bound(z, u, size, w)
-        least = proof.constant - float(at_zero.sum())
-        bound = least + fraction * float(f @ gains) - height
-        # f = 0 is a dual point too, because penalties are not negative
-        if not subtracted and (missed > ZERO or not bound > least):
-            bound, missed = least, 0.0
-        return bound - (sum(h.value(w) for h in subtracted) - float(u @ w)), missed
+        least, sums = self.at_zero(lambda loss, zero: loss.conjugate(zero)), np.zeros((3, 3 + self.n))
+        sums[0, 2] = proof.constant - least.sum()
+        if proof.sums is not None:
+            (slopes, gains, points), sign = proof.sums, np.array([1.0, -1.0])
+            each = np.column_stack([sign * slopes, np.abs(slopes), gains, sign[:, None] * points])
+            if not np.isfinite(least).all():
+                sums[0] = each.sum(axis=0)
+            elif not self.split.G.intercept or (slopes > 0.0).all():
+                sums[1:] = each
+                sums[1:, 2] += least
+        normal = FeatureNormal(np.empty((0, self.n)), proof.w, lambda: self.data.scale)
+        u, tangent = normal.tangent(self.split.penalties)
+        bound, missed = lower_bound(SumDual(sums, self.split.G.intercept), normal, self.penalty, u)
+        return bound - tangent, missed

@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
     return attribute
 
 
-def solve(problem: Any, solver: str) -> None:
+def quiet_solve(problem: Any, solver: str) -> None:
     """Solve a CVXPY problem as `Problem.solve` does, without its warning of an inaccurate solution."""
     data, chain, inverse = problem.get_problem_data(solver, solver_opts={})
     unpack(problem, chain.solve_via_data(problem, data, True), chain, inverse)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 Vector = NDArray[np.float64]
 
@@ -218,31 +218,51 @@ def _pools() -> Any:
     return ThreadpoolController()
 
 
+def _take_control() -> None:
+    """Let any thread set the number of BLAS threads; threadpoolctl may bind this to the first that did."""
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
+
+
 class _OneThread:
     """Context with one BLAS thread: the first that enters sets the limit, the last that leaves lifts it.
 
-    The limit is of the process: contexts of several threads overlap and end in any order.
+    The limit is of the process: contexts of several threads overlap and end in any order. `inside` names the
+    thread of each.
     """
 
     def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), 0
+        self.lock, self.inside = threading.Lock(), list[int]()
 
     def __enter__(self) -> None:
         with self.lock:
-            if self.inside == 0:
+            if not self.inside:
+                _take_control()
                 self.limiter = _pools().limit(limits=1, user_api="blas")
-            self.inside += 1
+            self.inside.append(threading.get_ident())
 
     def __exit__(self, *_: object) -> None:
         with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                self.limiter.restore_original_limits()
+            self.inside.remove(threading.get_ident())
+            if not self.inside:
+                self._lift()
+
+    def _lift(self) -> None:
+        _take_control()
+        self.limiter.restore_original_limits()
+        _take_control()
+
+    def after_fork(self) -> None:
+        """Forget the other threads in a child process: they stay in the parent, as a lock that they hold."""
+        limited, here = bool(self.inside), threading.get_ident()
+        self.lock, self.inside = threading.Lock(), [each for each in self.inside if each == here]
+        if limited and not self.inside:
+            self._lift()
 
 
 _one_thread = _OneThread()
-if hasattr(os, "register_at_fork"):  # the threads inside, and a lock that they hold, stay in the parent
-    os.register_at_fork(after_in_child=_one_thread.__init__)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_thread.after_fork)
 
 
 def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:

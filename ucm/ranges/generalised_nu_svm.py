@@ -32,8 +32,8 @@ from ucm.data.bound_data import Data
 from ucm.data.deadline import check_time
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.evidence.bound import BallNormal, SampleDual, lower_bound
 from ucm.evidence.certificate import bracket, fault
+from ucm.forms.bound import BallNormal, SampleDual, lower_bound
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solution import Certificate
@@ -208,7 +208,8 @@ class GeneralisedNuSVM:
             terms.append((one.h.loss, c))
             mean += one.h.loss.value(margins, None, c)
         point = SampleDual(terms, data.y, margins, dual, None, 0.5)
-        bound, outside = lower_bound(point, BallNormal(data.X, self.lam), CombinedPenalty(()), zero)
+        normal = BallNormal(data.X, w, lam=self.lam)
+        bound, outside = lower_bound(point, normal, CombinedPenalty(()), zero)
         primal, least = mean - rho, bound - offset  # rho - o is the variable
         terms_size = abs(rho) + abs(mean)
         unit = max(abs(primal), abs(least) if np.isfinite(least) else 0.0, 1e-9 * terms_size, 1e-300)

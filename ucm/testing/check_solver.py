@@ -17,9 +17,9 @@ from ucm.compiler.objective import ObjectiveLowering
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.data.bound_data import Data, bind
 from ucm.errors import SolverError
-from ucm.evidence.bound import FeatureNormal
 from ucm.evidence.objective import tangent_plane
 from ucm.evidence.reference import linearised, majorant, solved
+from ucm.forms.bound import FeatureNormal
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex

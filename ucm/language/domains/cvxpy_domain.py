@@ -13,6 +13,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, Size, vector
+from ucm.language.cvx import quiet_solve
 from ucm.language.node import Notation, operator
 from ucm.language.parameter import Scalar
 
@@ -87,7 +88,7 @@ class ConicDomain(BoundDomain):
     def _solve(self, problem: cp.Problem) -> str:
         """Solve a program by Clarabel and return its status: optimal, unbounded or infeasible."""
         try:
-            cp.solve(problem, "CLARABEL")
+            quiet_solve(problem, "CLARABEL")
         except cp.SolverError as error:
             raise SolverError(
                 f"clarabel: expected an answer to the conic program of a domain, got none ({error}); "

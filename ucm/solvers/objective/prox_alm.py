@@ -211,9 +211,8 @@ class _Multipliers(Session[Composite]):
             left = max(abs(gap), missed)
             ends = stalled.after(left)
             if left <= best:
-                # the dual point that gives the lower bound
-                best, slopes = left, sum(form.shares(at.slopes, at.t), start=np.zeros(form.m))
-                answer = Answer(w=at.w, b=at.b, slopes=slopes)
+                best = left
+                answer = Answer(w=at.w, b=at.b, slopes=np.clip(at.slopes, form.floors, form.caps))
             stop = monitor.report(step, value, gap)
             if monitor.reached(gap) and monitor.met(missed):
                 status = "converged"

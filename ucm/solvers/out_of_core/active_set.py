@@ -7,7 +7,7 @@ block of a row stores one byte of state for it: its zone between the thresholds,
 
 from __future__ import annotations
 
-import functools
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.source import RowSource, as_double, gathered, row_parts
+from ucm.data.source import RowSource, by_parts, gathered
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Answer, Solver
@@ -73,14 +73,15 @@ def screened(
     depth: float,
 ) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
     """Classify the rows of a block by their thresholds; return states, sums and rows that become active."""
-    X, y = as_double(X), np.asarray(y, dtype=np.float64)
-    message, parts = (w, theta, reach, factors, depth), row_parts(y.size)
-    found = [_screened(X[p], y[p], None if state is None else state[p], *message) for p in parts]
-    states, each = zip(*found, strict=True)
-    sums, new = zip(*each, strict=True)
+
+    def of_part(p: slice, X: Matrix, y: Vec) -> list[tuple[NDArray[np.int8], PassSums, NewRows]]:
+        before = None if state is None else state[p]
+        states, sums, new = _screened(X, y, before, w, theta, reach, factors, depth)
+        return [(states, sums, new._replace(places=p.start + new.places))]
+
+    states, sums, new = zip(*by_parts(of_part, X, y, operator.add), strict=True)
     X_new, y_new = gathered([rows[:2] for rows in new])
-    places = np.concatenate([p.start + rows.places for p, rows in zip(parts, new, strict=True)])
-    joined = NewRows(X_new, y_new, np.concatenate([rows.states for rows in new]), places)
+    joined = NewRows(X_new, y_new, *map(np.concatenate, zip(*(rows[2:] for rows in new), strict=True)))
     return np.concatenate(states), (_added(sums), joined)
 
 
@@ -98,7 +99,7 @@ def _screened(
     reach: Vec,
     factors: tuple[float, float],
     depth: float,
-) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
+) -> tuple[NDArray[np.int8], PassSums, NewRows]:
     """Return the states, sums and new rows of a part of a block.
 
     Zone 0 lies above the threshold, at `d = f_c w'x - theta_c >= 0`, zone 1 below it, and zone 2 below the
@@ -129,8 +130,7 @@ def _screened(
         by_class = np.zeros((2, rows.size))
         by_class[side[rows], np.arange(rows.size)] = c[rows]
         counts[:, k], points[:, k] = by_class.sum(axis=1), (X[rows].T @ by_class.T).T
-    sums = PassSums(short, counts, points, nearest)
-    return state, (sums, new)
+    return state, PassSums(short, counts, points, nearest), new
 
 
 def _held(
@@ -151,13 +151,12 @@ def _held_apart(
     merge: Callable,
 ) -> tuple[NDArray[np.int8], Any]:
     """Return the states of a block, and `function(X, y, weights, *message)` with labels 0 of active rows."""
-    X, y = as_double(X), np.asarray(y, dtype=np.float64)
 
-    def of_part(p: slice) -> Any:
-        labels = np.where(state[p] == _ACTIVE, 0.0, y[p])
-        return function(X[p], labels, _held(X, labels, state[p], caps)[1], *message)
+    def of_part(p: slice, X: Matrix, y: Vec) -> Any:
+        labels = np.where(state[p] == _ACTIVE, 0.0, y)
+        return function(X, labels, _held(X, labels, state[p], caps)[1], *message)
 
-    return state, functools.reduce(merge, map(of_part, row_parts(y.size)))
+    return state, by_parts(of_part, X, y, merge)
 
 
 class ActiveSet:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Matrix, Vec, stored_entries
 from ucm.data.source import gathered
 from ucm.forms.monitor import Monitor
-from ucm.forms.out_of_core import LossProof, RowLosses
+from ucm.forms.out_of_core import LossProof, LossSums, RowLosses
 from ucm.forms.solver import Answer, Solver
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, InnerSolve, PassSums
 
@@ -84,9 +84,8 @@ class HingeRun(ActiveSetRun[RowLosses]):
             gain = kink * float((active.p - tail).sum()) + depth * float(tail.sum())
             rows = ActiveSetWeights(form.data.source, self.states, active, slopes, active.p - tail, gain)
             constant = depth * float(tail.sum() + self.less @ sums.counts[:, 2])
-            proof = LossProof(
-                self.w, self.b, loss, totals, kink * totals, points, rows, constant, sums.nearest
-            )
+            dual = LossSums(totals, kink * totals, points)
+            proof = LossProof(self.w, self.b, loss, dual, rows, constant, sums.nearest)
         proof = proof if form.convex else self._fallen(proof)
         return Answer(w=self.w, b=self.b, rows=proof), form.value(proof), form.gap(proof)
 
@@ -96,7 +95,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         if least is not None and value > (before := self.form.value(least)) + _RISE * abs(before):
             self.w, self.b = least.w, least.b
             return least
-        self.least = replace(proof, slopes=None, gains=None, points=None, rows=None, constant=0.0)
+        self.least = replace(proof, sums=None, rows=None, constant=0.0)
         return proof
 
     def solve(self, sums: PassSums) -> Answer | None:

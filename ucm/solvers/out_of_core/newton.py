@@ -10,7 +10,6 @@ gives the start, so that few steps over all rows are left.
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.source import RowSource, as_double, row_parts
+from ucm.data.source import RowSource, as_double, by_parts
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import curvature
 from ucm.forms.out_of_core import OutOfCoreForm
@@ -140,13 +139,13 @@ def _weighted(
     X: Matrix, y: ArrayLike, rule: tuple, function: Callable, message: tuple, merge: Callable
 ) -> Any:
     """Return `function(X, y, weights, *message)` of a block, by the rule of its weights."""
-    X, y, (of_sums, scale, shift) = as_double(X), np.asarray(y, dtype=np.float64), rule
+    of_sums, scale, shift = rule
 
-    def of_part(p: slice) -> Any:
-        q, side, c = _weights(X[p], y[p], *of_sums)
-        return function(X[p], y[p], scale[side] * q + shift[side] * c, *message)
+    def of_part(_: slice, X: Matrix, y: Vec) -> Any:
+        q, side, c = _weights(X, y, *of_sums)
+        return function(X, y, scale[side] * q + shift[side] * c, *message)
 
-    return functools.reduce(merge, map(of_part, row_parts(y.size)))
+    return by_parts(of_part, X, y, merge)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.data.source import gathered
 from ucm.forms.monitor import Monitor
-from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
+from ucm.forms.out_of_core import HullProof, LossProof, LossSums, RowHulls, RowLosses
 from ucm.forms.solver import Answer, Solver
 from ucm.language.terms import ConvexLoss, last
 from ucm.solvers.out_of_core.active_set import by_rounds
@@ -123,7 +123,7 @@ class SmoothLosses(RowFunction):
         offsets = np.array([part.loss.offset for part in self.parts])
         gains = self.by_class(offsets * sums.totals - sums.heights)
         rows = RowWeights(self.form.data.source, self.message(z))
-        proof = LossProof(w, b, total, slopes, gains, points, rows)
+        proof = LossProof(w, b, total, LossSums(slopes, gains, points), rows)
         return Answer(w=w, b=b, rows=proof), value, self.form.gap(proof)
 
 

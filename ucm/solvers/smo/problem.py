@@ -13,8 +13,9 @@ from scipy import sparse
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
+from ucm.forms.bound import balance
 from ucm.forms.distance import MinNorm
-from ucm.forms.objective import HingeDual, balance, slacks
+from ucm.forms.objective import HingeDual, slacks
 from ucm.language.domains.simplex import clip_to_mass
 from ucm.solvers.sample_layout import largest
 
@@ -132,7 +133,7 @@ class Pairs:
         u = np.clip(u, self.lo, self.hi)
         for g, total in zip(self.groups, self.sums, strict=True):
             if self.hinge:
-                u[g] *= balance(u[g])
+                u[g] *= balance(u[g])[0]
             elif abs(float(u[g].sum()) - total) > 1e-15 * total:
                 lo = self.lo[g]
                 u[g] = lo + clip_to_mass(u[g] - lo, self.hi[g] - lo, total - float(lo.sum()))

@@ -18,6 +18,9 @@ A dual point enters as a segment from a base point, with beta = 0 where the loss
 `y (beta - base)` are scaled down until `y'beta = 0`, and the segment ends where it leaves the domain of R*. A
 point that no scaling moves into the constraints has a violation, and above `INSIDE` it bounds nothing. For
 b = 0 there is no `y'beta = 0`.
+
+Certificates build the dual point from the declaration and the samples, the stopping rules of solvers from
+their form.
 """
 
 from __future__ import annotations
@@ -34,17 +37,17 @@ from numpy.typing import NDArray
 from ucm.data.gram import Gram
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import SolverError
-from ucm.evidence.feasible_point import INSIDE
-from ucm.evidence.penalty_split import split_by_program
-from ucm.forms.objective import times
+from ucm.forms.monitor import INSIDE
 from ucm.language.contracts import round_violation
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
-from ucm.language.terms import Bound, ConvexLoss, Penalty, SubtractedPart
+from ucm.language.terms import Bound, ConvexLoss, Penalty, ProximalPenalty, SubtractedPart
 
 Terms = Sequence[tuple[ConvexLoss, Vec]]
 """Losses, each with the weights q of the samples, (m,), 0 for those that it does not count."""
 Bounds = Iterable[tuple[float, float, float]]
 """Upper bounds of R*, each with the part of the segment to its point and the violation of the point."""
+Split = Callable[[tuple[ProximalPenalty, ...], Vec, Vec], list[Vec] | None]
+"""A function of the terms of R, z and w; it returns z_k in the domains of the R_k* that nearly sum to z."""
 
 _REST = 1e-13  # of the slopes: a base point that counts as 0
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
@@ -52,16 +55,21 @@ _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rou
 
 # --- the bound -------------------------------------------------------------------------------------
 def lower_bound(
-    dual: Dual, normal: Normal | BallNormal, R: CombinedPenalty, u: Vec, enough: float = np.inf
+    dual: Dual,
+    normal: Normal,
+    R: CombinedPenalty,
+    u: Vec,
+    enough: float = np.inf,
+    split: Split | None = None,
 ) -> tuple[float, float]:
     """Return the best lower bound on the segment of a dual point, and the violation of its constraints.
 
     A bound of `enough` ends the search. Otherwise the bound of the base point is tried too, and along a
     multiple of the squared l2 norm the best point of the segment; a sum of penalties without a proximal map
-    is split by a conic program. NaN, where squares overflow, proves nothing.
+    is split by `split`. NaN, where squares overflow, proves nothing.
     """
     best, gain, conjugate = (False, -np.inf, 0.0), 0.0, 0.0
-    for conjugate, fraction, missed in normal.conjugates(R, dual, u):
+    for conjugate, fraction, missed in normal.conjugates(R, dual, u, split):
         gain, violation = dual.gain(fraction), max(missed, dual.outside)
         if not np.isnan(gain - conjugate):
             best = max(best, (violation <= INSIDE, gain - conjugate, violation))
@@ -99,20 +107,39 @@ class Dual(ABC):
         `adjoint` maps coefficients of the samples to such a sum.
         """
 
+    @property
     @abstractmethod
-    def size(self, X: Matrix) -> float:
-        """Return the size of the terms of this sum."""
+    def mass(self) -> float:
+        """The sum of the absolute coefficients of `images`."""
 
 
 def balanced(up: float, down: float, excess: float) -> tuple[float, float, float]:
     """Return the factors in [0, 1] with `f_up up - f_down down + excess = 0`, and the relative violation."""
     over = up - down + excess
     if over >= 0.0:
-        factors = max(1.0 - over / up, 0.0) if up > 0.0 else 1.0, 1.0
+        factors = max((down - excess) / up, 0.0) if up > 0.0 else 1.0, 1.0
     else:
-        factors = 1.0, max(1.0 + over / down, 0.0) if down > 0.0 else 1.0
+        factors = 1.0, max((up + excess) / down, 0.0) if down > 0.0 else 1.0
     missed = max(over - up, -over - down, 0.0)
     return *factors, missed / max(up + down + abs(excess), 1e-300)
+
+
+def balance(signed: Vec, excess: float = 0.0) -> tuple[Bound, float]:
+    """Return for every entry the factor of its sign in `balanced`, and the relative violation."""
+    up, down = float(np.maximum(signed, 0.0).sum()), -float(np.minimum(signed, 0.0).sum())
+    f_up, f_down, missed = balanced(up, down, excess)
+    return 1.0 if f_up == f_down == 1.0 else np.where(signed > 0.0, f_up, f_down), missed
+
+
+def clipped(s: Vec, loss: ConvexLoss) -> Vec:
+    """Return slopes clipped to the domain of l*; of few entries faster than `numpy.clip`."""
+    low, high = loss.ends
+    return np.minimum(np.maximum(s, low), high)
+
+
+def times(c: Vec, s: Bound) -> Vec:
+    """Return the product `c s`, with 0 where c is 0, even for an infinite s."""
+    return np.multiply(c, s, out=np.zeros(c.size), where=c > 0.0)
 
 
 class SampleDual(Dual):
@@ -125,7 +152,8 @@ class SampleDual(Dual):
     margin : (m,) the margins t at which the dual point is to be tight
     slopes : (m,) the sums over the losses of `q_ki s_ki`; None for the slopes at the margins
     tilt : (m,) v; None for 0
-    mass : the sum of beta over each class, where the problem fixes it
+    class_sum : the sum of beta over each class, where the problem fixes it
+    shares : the split of the slopes among the losses
     free : False if b is 0
     """
 
@@ -136,32 +164,39 @@ class SampleDual(Dual):
         margin: Vec,
         slopes: Vec | None,
         tilt: Vec | None,
-        mass: float | None = None,
+        class_sum: float | None = None,
+        shares: Shares | None = None,
         free: bool = True,
     ) -> None:
-        self.terms, self.y, base = terms, y, 0.0 if tilt is None else tilt
+        self.terms, beta = terms, tilt  # of the base point; None for 0
         self.base: list[Bound] = []
         for loss, c in terms:
-            s0 = 0.0 if tilt is None else np.divide(-base, c, out=np.zeros(y.size), where=c > 0.0)
-            self.base.append(np.clip(s0, *loss.ends))
-            base = base + c * self.base[-1] if np.any(self.base[-1]) else base
-        self.rests = bool(np.all(np.abs(base) <= _REST * sum((c for _, c in terms), start=np.abs(base))))
+            s0: Bound = min(max(0.0, loss.ends[0]), loss.ends[1])
+            if beta is not None:
+                s0 = clipped(np.divide(-beta, c, out=np.zeros(y.size), where=c > 0.0), loss)
+                beta = beta + c * s0
+            elif s0 != 0.0:
+                beta = c * s0
+            self.base.append(s0)
+        self.rests = beta is None
+        if beta is not None:
+            size = sum((c for _, c in terms), start=np.abs(beta))
+            self.rests = bool(np.all(np.abs(beta) <= _REST * size))
         with np.errstate(invalid="ignore"):  # infinite slopes of samples of weight 0
-            each = split_slopes(terms, margin, slopes)
+            each = (shares or split_slopes)(terms, margin, slopes)
             self.change = [s - s0 for s, s0 in zip(each, self.base, strict=True)]
         weighted = (times(c, d) for d, (_, c) in zip(self.change, terms, strict=True))
-        self.signed = y * functools.reduce(np.add, weighted)
-        self.signed_base = y * (0.0 if self.rests else base)
-        total, size = float(self.signed.sum()), float(np.abs(self.signed).sum())
-        excess = float(self.signed_base.sum())
-        up, down, self.outside = 1.0, 1.0, 0.0
+        self.signed: Vec = y * functools.reduce(np.add, weighted)
+        self.signed_base = np.zeros(y.size) if self.rests or beta is None else y * beta
+        excess = 0.0 if self.rests else float(self.signed_base.sum())
+        self.keep: Bound = 1.0
+        self.outside = 0.0
         if free:
-            up, down, self.outside = balanced(0.5 * (size + total), 0.5 * (size - total), excess)
-        self.keep: Bound = 1.0 if up == down == 1.0 else np.where(self.signed > 0.0, up, down)
-        if mass is not None:
-            beta = y * (self.signed + self.signed_base)
+            self.keep, self.outside = balance(self.signed, excess)
+        if class_sum is not None:
+            total = y * (self.signed + self.signed_base)
             self.keep, self.rests = 1.0, False  # the base point has another sum
-            self.outside = max(abs(float(beta[y == side].sum()) / mass - 1.0) for side in (1.0, -1.0))
+            self.outside = max(abs(float(total[y == side].sum()) / class_sum - 1.0) for side in (1.0, -1.0))
 
     def gain(self, fraction: float) -> float:
         return float(sum(np.sum(g) for g in self._gains(fraction * self.keep)))
@@ -171,15 +206,16 @@ class SampleDual(Dual):
         gains = []
         with np.errstate(invalid="ignore", over="ignore"):
             for (loss, c), s0, d in zip(self.terms, self.base, self.change, strict=True):
-                s = np.clip(s0 + keep * d, *loss.ends)
+                s = clipped(s0 + keep * d, loss)
                 gains.append(times(c, loss.offset * s - loss.conjugate(s)))
         return gains
 
     def images(self, adjoint: Callable[[Vec], Vec]) -> tuple[Vec, Vec | float]:
         return adjoint(self.combination), 0.0 if self.rests else adjoint(self.signed_base)
 
-    def size(self, X: Matrix) -> float:
-        return float(abs(X).max()) * float(np.abs(self.combination).sum())
+    @property
+    def mass(self) -> float:
+        return float(np.abs(self.combination).sum())
 
     @functools.cached_property
     def combination(self) -> Vec:
@@ -213,14 +249,14 @@ class SumDual(Dual):
     As l* is convex, the terms of the bound along the segment are at least those of the chord.
     """
 
-    def __init__(self, sums: NDArray[np.float64], scale: float, free: bool = True) -> None:
+    def __init__(self, sums: NDArray[np.float64], free: bool = True) -> None:
         totals, self.sizes, self.gains, points = sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
         self.rests = self.sizes[0] <= _REST * self.sizes[1:].sum()
         excess = 0.0 if self.rests else float(totals[0])
         f_up, f_down, self.outside = 1.0, 1.0, 0.0
         if free:
             f_up, f_down, self.outside = balanced(float(totals[1]), -float(totals[2]), excess)
-        self.keep, self.points, self.scale = np.array([f_up, f_down]), points, scale
+        self.keep, self.points = np.array([f_up, f_down]), points
 
     def gain(self, fraction: float) -> float:
         return float(self.gains[0] + fraction * (self.keep @ self.gains[1:]))
@@ -229,8 +265,13 @@ class SumDual(Dual):
         base = 0.0 if self.rests else self.points[0]
         return self.keep @ self.points[1:], base
 
-    def size(self, X: Matrix) -> float:
-        return self.scale * float(self.keep @ self.sizes[1:])
+    @property
+    def mass(self) -> float:
+        return float(self.keep @ self.sizes[1:])
+
+
+Shares = Callable[[Terms, Vec, Vec | None], list[Vec]]
+"""A function as `split_slopes`."""
 
 
 def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
@@ -249,7 +290,7 @@ def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
     if slopes is None:
         return at(margin)
     if len(terms) == 1:
-        each = [slopes / np.where(terms[0][1] > 0.0, terms[0][1], 1.0)]
+        each = [np.divide(slopes, terms[0][1], out=np.zeros(margin.size), where=terms[0][1] > 0.0)]
     elif not (np.sum([c > 0.0 for _, c in terms], axis=0) > 1).any():  # no sample enters two losses
         each = [np.divide(slopes, c, out=np.zeros(margin.size), where=c > 0.0) for _, c in terms]
     else:
@@ -258,7 +299,29 @@ def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
         top, fall = total(first), total(first) - total(last)
         part = np.clip(np.divide(top - slopes, fall, out=np.zeros(margin.size), where=fall > 0.0), 0.0, 1.0)
         each = [a + part * (b - a) for a, b in zip(first, last, strict=True)]
-    return [np.clip(s, *loss.ends) for s, (loss, _) in zip(each, terms, strict=True)]
+    return [clipped(s, loss) for s, (loss, _) in zip(each, terms, strict=True)]
+
+
+def split_at_kinks(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
+    """Return a split as `split_slopes` does, without its bisection, for stopping rules.
+
+    It is exact at an optimum: the slopes at the margins, and the piecewise linear loss with the nearest kink
+    takes the rest.
+    """
+    if len(terms) == 1 or slopes is None:
+        return split_slopes(terms, margin, slopes)
+    kinked = [k for k, (loss, _) in enumerate(terms) if loss.slope() is not None]
+    if not kinked:
+        return split_slopes(terms, margin, None)
+    each = [loss.gradient(loss.offset - margin) for loss, _ in terms]
+    left = slopes - sum(times(c, s) for s, (_, c) in zip(each, terms, strict=True))
+    away = [np.where(c > 0.0, np.abs(margin - loss.offset), np.inf) for loss, c in (terms[k] for k in kinked)]
+    nearest = np.argmin(away, axis=0)
+    for place, k in enumerate(kinked):
+        loss, c = terms[k]
+        rest = np.divide(left, c, out=np.zeros(margin.size), where=(c > 0.0) & (nearest == place))
+        each[k] = clipped(each[k] + rest, loss)
+    return each
 
 
 def _bracket(above: Callable[[Vec], NDArray[np.bool_]], margin: Vec) -> tuple[Vec, Vec]:
@@ -290,11 +353,13 @@ def _bracket(above: Callable[[Vec], NDArray[np.bool_]], margin: Vec) -> tuple[Ve
 class FeatureNormal:
     """A normal w with coordinates in the features of the samples X, an array or CSR matrix.
 
-    X is None where a dual point has its own images, as over rows.
+    X has no rows where a dual point has its own images, as over blocks. `largest` returns the largest
+    absolute entry of the samples, by default of X.
     """
 
     X: Matrix
     w: Vec
+    largest: Callable[[], float] | None = None
 
     indefinite: ClassVar[bool] = False
 
@@ -320,23 +385,28 @@ class FeatureNormal:
         """Return `R*(0)`, minus the least value of R."""
         return R.conjugate(np.zeros_like(self.w))
 
-    def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec) -> Bounds:
+    def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         """Yield upper bounds of `R*` at parts of the segment of a dual point, by several methods.
 
         R* is the least sum of conjugates over all ways to split z, so that any split bounds it.
         """
-        (z, base), size = dual.images(self.adjoint), functools.partial(dual.size, self.X)
+        z, base = dual.images(self.adjoint)
         u = u + base
+
+        def size() -> float:
+            largest = float(abs(self.X).max()) if self.largest is None else self.largest()
+            return largest * dual.mass
+
         yield R.conjugate_bound(z, u, size, self.w)
         for head, remaining_terms in R.prox_splittings():  # the others take their slopes at w
             slopes = [slope_near(h, self.w, z) for h in remaining_terms]
             value, fraction, missed = head.conjugate_bound(z - sum(slopes), u, size, self.w)
             value += sum(h.conjugate(fraction * g) for h, g in zip(remaining_terms, slopes, strict=True))
             yield value, fraction, missed
-        split = None if R.proximal() else split_by_program(R.terms, z + u, self.w)
-        if split is not None:
-            left = z + u - sum(split)
-            value = sum(h.conjugate(g) for h, g in zip(R.terms, split, strict=True))
+        each = None if split is None or R.proximal() else split(R.terms, z + u, self.w)
+        if each is not None:
+            left = z + u - sum(each)
+            value = sum(h.conjugate(g) for h, g in zip(R.terms, each, strict=True))
             missed = round_violation(float(np.abs(left).max()) / (size() or 1.0))
             yield value + abs(float(left @ self.w)), 1.0, missed
 
@@ -374,7 +444,7 @@ class KernelNormal:
     def conjugate_at_zero(self, R: CombinedPenalty) -> float:
         return 0.0
 
-    def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec) -> Bounds:
+    def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         """Return the upper bound `||z||^2 / (4 lam)` of the conjugate of `lam ||w||_2^2`.
 
         z has the coefficients d in the samples. With `e = d - 2 lam c` and the scores f of w, the square is
@@ -403,19 +473,13 @@ def _multiple(R: CombinedPenalty) -> float:
 
 
 @dataclass(frozen=True)
-class BallNormal:
+class BallNormal(FeatureNormal):
     """A normal in the ball `||w||_2 <= lam`, with the conjugate `lam ||z||_2` of its indicator."""
 
-    X: Matrix
-    lam: float
+    lam: float = 1.0
 
-    indefinite: ClassVar[bool] = False
-
-    def conjugate_at_zero(self, R: CombinedPenalty) -> float:
-        return 0.0
-
-    def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec) -> Bounds:
-        z, base = dual.images(lambda d: np.asarray(self.X.T @ d).ravel())
+    def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
+        z, base = dual.images(self.adjoint)
         return [(self.lam * float(np.linalg.norm(z + base)), 1.0, 0.0)]
 
 
