@@ -1058,6 +1058,19 @@ def test_optima_far_below_one_are_proven(model: ucm.Objective, scale: float) -> 
     assert sol.status == "optimal", sol.message
 
 
+@pytest.mark.parametrize(("p", "seed"), [(1.01, 18), (1.05, 3), (1.05, 26)])
+def test_a_program_that_fails_in_one_unit_is_solved_in_another(p: float, seed: int) -> None:
+    """On these Clarabel ends with an error at each of its tolerances."""
+    rng = np.random.default_rng(seed)
+    m, n = int(rng.integers(8, 40)), int(rng.integers(2, 7))
+    y = np.where(np.arange(m) < m // 2, 1.0, -1.0)
+    X = rng.standard_normal((m, n)) + y[:, None] * rng.uniform(0, 1)
+    model = Hinge() + (10 if p == 1.01 else 100) * Lp(p)
+    sol = ucm.solve(model, X, y, solver="clarabel")
+    assert sol.status == "optimal", sol.message
+    assert_allclose(sol.objective, ucm.solve(model, X, y, solver="prox-alm").objective, rtol=2e-6)
+
+
 @pytest.mark.parametrize("loss", [ucm.SquaredHinge(), ucm.HuberHinge(0.5), ucm.LeastSquares()], ids=repr)
 def test_features_of_different_scales_under_a_penalty_that_joins_them(loss: Any) -> None:
     """Proximal steps end without proof, and an interior-point method goes on with features of size one."""
