@@ -74,13 +74,14 @@ def certify_objective(
     penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     enough = primal - tol * abs(primal) + plane.height
     bound, violation = lower_bound(point, normal, penalty, plane.normal, enough)
-    dual, at_zero, wrong = bound - plane.height, 0.0, None
+    dual, at_zero, cancelled, wrong = bound - plane.height, 0.0, 0.0, None
     if primal < dual:  # only then the size of the terms matters
         at_zero = model.loss.value(np.zeros(data.m), data.y, data.weights, data.groups)
+        cancelled = sum(normal.value(R) for R in G.penalties) + float(np.abs(plane.margin) @ np.abs(margin))  # type: ignore[arg-type]
         # where a kernel is indefinite, the dual may exceed the primal objective
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)
     kind = "global" if model.convex else "local"
-    return of_objective(primal, dual, violation, at_zero, kind=kind, wrong=wrong)
+    return of_objective(primal, dual, violation, at_zero, cancelled, kind=kind, wrong=wrong)
 
 
 def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:

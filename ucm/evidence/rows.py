@@ -181,8 +181,10 @@ def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
     (value, at_zero, height), counts = numbers[:3].tolist(), numbers[3:]
     normal = FeatureNormal(None, w)
     u, constant = normal.tangent(split.penalties)
-    primal = value + split.G.penalty.value(w) - sum(h.value(w) for h in split.penalties)
+    added_penalty = split.G.penalty.value(w)
+    primal = value + added_penalty - sum(h.value(w) for h in split.penalties)
     bound, violation = lower_bound(SumDual(sums, form.data.scale), normal, split.G.penalty, u)
     violation = violation if _all_rows(form, counts) else np.nan
     kind = "global" if form.convex else "local"
-    return of_objective(primal, bound - height - constant, violation, at_zero, kind=kind, wrong=_PASS)
+    dual = bound - height - constant
+    return of_objective(primal, dual, violation, at_zero, added_penalty, kind=kind, wrong=_PASS)

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
 from ucm.data.options import COUNT, check_fields
+from ucm.errors import SolverError
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
-from ucm.forms.solver import Answer, Session, Solver, solver_of
+from ucm.forms.solver import Answer, Session, Solver, checked, solver_of
 from ucm.solvers.coordinates import span_of
 
 _UNPROVEN = ("max_iter", "stalled")
@@ -111,7 +114,12 @@ class _FallbackSession(Session[Composite]):
         self.both, self.current, self.replaced = both, first, False
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
-        answer = self.current.solve(form, monitor, start)
+        try:
+            answer = checked(self.current.solve(form, monitor, start), form.expected, self.both.name)
+        except SolverError:  # squares of the samples over- or underflow
+            if self.replaced:
+                raise
+            answer = replace(start or Answer(w=np.zeros(form.n), b=0.0), status="stalled")
         if self.replaced or answer.status not in _UNPROVEN or monitor.timed_out:
             return answer
         second = self.both.second.session(form)
