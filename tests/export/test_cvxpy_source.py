@@ -51,6 +51,14 @@ def test_the_source_of_a_set_solves_the_model(U: ucm.extend.UncertaintySet) -> N
     assert plan.certify(w=found["w"]).primal == pytest.approx(solution.objective, rel=1e-5)
 
 
+def test_one_feature_is_no_multiple_of_a_mean() -> None:
+    """Every vector of one entry is one of every other, on each data set by another factor."""
+    X = np.array([[3.0], [4.5], [-2.0], [-1.0]])
+    y = np.array([1.0, 1.0, -1.0, -1.0])
+    U = ucm.Hull(ucm.pos) + ucm.AffineImage([[0.3]], ucm.Box(-1, 1)) - ucm.neg.mean
+    assert run(U, X, y)["objective"] == pytest.approx(-(3.0 - 0.3 + 1.5), rel=1e-6)
+
+
 _OTHERS = ("enu_svm", "generalised_nu_svm", "group_dro")  # below, and in the catalogue
 
 
@@ -92,7 +100,11 @@ def check_model(model: Any) -> None:
     np.testing.assert_allclose(found["w"], solution.w, atol=1e-3)
 
 
-@pytest.mark.parametrize("model", OBJECTIVES, ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [*OBJECTIVES, ucm.Hinge() + 0.5 * ucm.GroupMCP(np.arange(X.shape[1]) % 3 + 2, 2.0, 3.0)],
+    ids=repr,
+)
 def test_the_source_of_an_objective_solves_the_model(model: ucm.Objective) -> None:
     """The loop for a non-convex objective ends at a critical point: the next convex problem gains nothing."""
     found = run(model, X, Y)

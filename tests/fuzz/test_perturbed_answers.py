@@ -76,7 +76,8 @@ def of_objective(c: Case, tally: Tally) -> str:
         twins.intercept(c.model, data, sol.w)[1],
     ]
     lowest = min(v for v in values if np.isfinite(v))
-    size = max(abs(lowest), 1e-6 * abs(least))
+    # an optimum of 0 is one of terms that have the size of the losses at w = 0, b = 0
+    size = max(abs(lowest), 1e-6 * abs(least), 1e-6 * twins.objective(c.model, data, zero, 0.0))
     return "judged" if _bound_of(plan, c, sol, np.random.default_rng(c.X.size), lowest, size) else "none"
 
 

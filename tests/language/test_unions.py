@@ -53,7 +53,7 @@ def of(*domains: Any, sizes: Any) -> ConvexCombination:
     """One domain an operand; None: a point."""
     plain = iter(sizes)
     given = [[] if D is None else [(over(D, n := next(plain)), n)] for D in domains]
-    return convex_combination([(own, unit_of([D for D, _ in own], True)) for own in given])
+    return convex_combination([(own, unit_of([D for D, _ in own], True, 0.0)) for own in given])
 
 
 @pytest.mark.parametrize(
@@ -501,3 +501,21 @@ def test_a_projection_that_begins_at_its_solution_ends(monkeypatch: pytest.Monke
         there, here = ucm.solve(U, X + 100.0, y), ucm.solve(U, X, y)
         assert calls < 50_000
         assert there.objective == pytest.approx(here.objective, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("p", [2.0, np.inf])
+@pytest.mark.parametrize("norm", [2.0, 1.0])
+@pytest.mark.parametrize("radius", [1e-12, 1e-8, 1e-3])
+def test_a_tiny_ball_is_nearly_its_center(p: float, norm: float, radius: float) -> None:
+    """The union with the center alone is as far away, but for the radius; so is the nearest direction."""
+    rng = np.random.default_rng(3)
+    for size, apart in ((1.0, 2.0), (1e4, 2.0), (1.0, 0.2)):  # 0 outside, and inside
+        y = np.repeat([1.0, -1.0], [12, 9])
+        X = size * (rng.standard_normal((21, 4)) + apart * y[:, None])
+        hull, far = ucm.Hull(pos), ucm.Hull(neg)
+        ball, point = (
+            ucm.solve(ucm.RobustMargin((hull | V) - far, norm), X, y, bound=False)
+            for V in (ucm.Ball(X[0] - size, size * radius, p), ucm.Point(X[0] - size))
+        )
+        assert ball.status == point.status or {ball.status, point.status} <= {"optimal", "stationary"}
+        assert ball.objective == pytest.approx(point.objective, rel=1e-5, abs=10.0 * size * radius)

@@ -60,6 +60,14 @@ def noisy(m: int, n: int, seed: int = 0, flipped: float = 0.15) -> tuple[np.ndar
 
 
 # --- routes -------------------------------------------------------------------------------------
+def ordinary(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two classes that overlap by more or less, of any size."""
+    rng = np.random.default_rng(seed)
+    m, n = int(rng.integers(8, 40)), int(rng.integers(2, 7))
+    y = np.where(np.arange(m) < m // 2, 1.0, -1.0)
+    return rng.standard_normal((m, n)) + y[:, None] * rng.uniform(0, 1), y
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
 def test_every_objective_agrees_with_its_twin(objective: Objective) -> None:
     X, y = noisy(30, 4)
@@ -869,6 +877,38 @@ def test_minima_that_are_not_attained_are_named(objective: Objective) -> None:
     assert ucm.solve(objective, X, y).status in ("local", "stationary")
 
 
+@pytest.mark.parametrize(
+    ("objective", "seed", "scale"),
+    [
+        (ucm.Logistic() + ucm.CappedL1(0.5), 3, 6.306263089267136e-12),
+        (ucm.Logistic() + ucm.MCP(), 11, 8.912421336885454e-12),
+        (ucm.Exponential() + ucm.SCAD(), 21, 1.7136083151039577e-09),
+        (ucm.Logistic() + ucm.ExpL0(4), 11, 8.912421336885454e-12),
+    ],
+    ids=repr,
+)
+def test_rounding_of_a_folded_penalty_is_no_contradiction(
+    objective: Objective, seed: int, scale: float
+) -> None:
+    """Far beyond its knee it is the difference of two penalties of 1e13."""
+    X, y = ordinary(seed)
+    with warnings.catch_warnings(action="ignore"):
+        solution = ucm.solve(objective, scale * X, y)
+    assert np.abs(solution.w).max() * scale > 1.0
+    margin = y * (scale * X @ solution.w + solution.b)
+    value = objective.value(margin, solution.w)
+    assert solution.certificate.dual <= value <= solution.certificate.primal
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e-155])
+def test_a_ramp_on_samples_whose_squares_underflow_ends_with_an_answer(scale: float) -> None:
+    """The squared lengths are 0 or have few digits, and the active-set method ends with NaN."""
+    X, y = noisy(20, 3)
+    with warnings.catch_warnings(action="ignore"):
+        solution = ucm.solve(ucm.Ramp() + 0.1 * ucm.L2(), scale * X, y)
+    assert solution.objective == pytest.approx(2.0 * min((y > 0).sum(), (y < 0).sum()))  # that of w = 0
+
+
 @pytest.mark.parametrize("penalty", [ucm.Norm(3.0), ucm.Lp(3)], ids=repr)
 def test_the_minimum_of_one_class_is_not_attained(penalty: Any) -> None:
     """The bias alone makes the loss as small as one likes: an objective that is convex, and not critical."""
@@ -1141,6 +1181,16 @@ def test_optima_far_below_one_are_proven(model: ucm.Objective, scale: float) -> 
     y = np.array([1.0, 1.0, 1.0, -1.0, -1.0])
     sol = ucm.solve(model, scale * X, y)
     assert sol.status == "optimal", sol.message
+
+
+@pytest.mark.parametrize(("p", "seed"), [(1.01, 18), (1.05, 3), (1.05, 26)])
+def test_a_program_that_fails_in_one_unit_is_solved_in_another(p: float, seed: int) -> None:
+    """On these Clarabel ends with an error at each of its tolerances."""
+    X, y = ordinary(seed)
+    model = Hinge() + (10 if p == 1.01 else 100) * Lp(p)
+    sol = ucm.solve(model, X, y, solver="clarabel")
+    assert sol.status == "optimal", sol.message
+    assert_allclose(sol.objective, ucm.solve(model, X, y, solver="prox-alm").objective, rtol=2e-6)
 
 
 @pytest.mark.parametrize("loss", [ucm.SquaredHinge(), ucm.HuberHinge(0.5), ucm.LeastSquares()], ids=repr)

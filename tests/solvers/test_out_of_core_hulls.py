@@ -198,6 +198,35 @@ def test_an_interrupt_ends_between_rounds_with_the_proven_gap(model: Any) -> Non
     assert found.certificate.dual <= found.certificate.primal and found.b is not None
 
 
+@pytest.mark.parametrize("model", [ucm.models.nu_svm(0.6), ucm.models.svm(3.0), ucm.Logistic() + ucm.L2()])
+@pytest.mark.parametrize("first", [False, True], ids=["once", "twice"])
+def test_an_interrupt_in_the_pass_of_the_certificate_leaves_the_answer(model: Any, first: bool) -> None:
+    X, y = samples(20_000)
+    proven_by_now: list[Any] = []
+    left = [2 if first else 0]
+
+    def interrupt(number: int) -> None:
+        if proven_by_now and left[0]:
+            left[0] -= 1
+            raise KeyboardInterrupt
+
+    source = ObservedSource(blocks(X, y, 4000), interrupt)
+    plan = ucm.compile(model, source)
+    if not first:  # no Ctrl-C before that pass
+        proof = plan.lowering.proof
+
+        def last(answer: Any, tol: float) -> Any:
+            left[0] = 1
+            return proof(answer, tol)
+
+        vars(plan.lowering)["proof"] = last
+    with pytest.warns(ucm.ConvergenceWarning, match="Ctrl-C in the pass of the certificate"):
+        found = plan.solve(tol=1e-13 if first else 1e-2, callback=proven_by_now.append)
+    assert found.status == "interrupted" and found.certificate.kind == "none"
+    w = ucm.solve(model, X, y).w
+    assert w @ found.w > 0.9 * np.linalg.norm(w) * np.linalg.norm(found.w) and np.isfinite(found.b)
+
+
 def test_a_band_over_the_budget_says_so() -> None:
     X, y = samples(20_000)
     with pytest.warns(ucm.ConvergenceWarning, match="budget"):

@@ -110,9 +110,12 @@ class OutOfCoreLowering(Lowering[Form]):
         return answer
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        if answer.rows is None:  # stopped before a pass was over
-            return Proof(answer, unproven(), np.nan, answer.w, answer.b)
-        return self.proof(answer, tol)
+        try:
+            if answer.rows is not None:  # else stopped before a pass was over
+                return self.proof(answer, tol)
+        except KeyboardInterrupt:
+            answer = answer.ended("interrupted", "stopped by Ctrl-C in the pass of the certificate")
+        return Proof(answer, unproven(), np.nan, answer.w, answer.b)
 
     @abstractmethod
     def proof(self, answer: Answer, tol: float) -> Proof:

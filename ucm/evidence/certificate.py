@@ -122,20 +122,26 @@ def interval(
 
 
 def of_objective(
-    primal: float, dual: float, violation: float, at_zero: float, *, kind: str, wrong: str | None
+    primal: float,
+    dual: float,
+    violation: float,
+    at_zero: float,
+    cancelled: float = 0.0,
+    *,
+    kind: str,
+    wrong: str | None,
 ) -> Certificate:
     """Return the certificate of primal and dual bounds of `loss + penalty`, relative to the primal value.
 
-    `at_zero` is the loss at w = 0, b = 0, which has the size of the terms of both bounds; `wrong` is
-    the `fault` where a dual point is above the primal one, None where one may be.
+    `at_zero` is the loss at w = 0, b = 0, which has the size of the terms of both bounds, `cancelled` that of
+    further terms that cancel, as a folded penalty is the difference of two that grow; `wrong` is the `fault`
+    where a dual point is above the primal one, None where one may be.
     """
     if primal < dual and max(abs(primal), abs(dual)) <= _NOTHING * at_zero:  # the rounding of nothing
         dual = primal
     blame = None if wrong is None else f"a dual point above the primal one); {wrong}"
-    size = max(abs(primal), 1e-300)
-    return bracket(
-        primal, dual, violation, size, rounding=_ROUNDING * at_zero, size=size, wrong=blame, kind=kind
-    )
+    size, rounding = max(abs(primal), 1e-300), _ROUNDING * (at_zero + cancelled)
+    return bracket(primal, dual, violation, size, rounding=rounding, size=size, wrong=blame, kind=kind)
 
 
 def unproven() -> Certificate:

@@ -50,14 +50,18 @@ Moved = tuple[list[Vec], Vec, float]
 
 
 def moved_inside(U: UncertaintySet, data: Data, at: Moved) -> Moved | None:
-    """Return a point of U near a given point; None if not found or the given point violates U by over 0.01.
+    """Return a point of U near a given point; None if not found.
+
+    A point that violates U by over 0.01 is a wrong answer, unless it moves by no more than 1e-6 of the size
+    of the samples: the violation is relative to the size of an operand, which may be tiny.
 
     The operands of sums and unions are moved separately. For other sets these are tried, in this order:
     with couplings the nearest member of the lowered set; the projections of the blocks on their domains; a
     point on the way to the centres of the domains.
     """
-    moved = _moved(U, data, at) if at[2] <= _NEAR else at
-    return moved if moved[2] <= INSIDE else None
+    moved = _moved(U, data, at) if math.isfinite(at[2]) else at
+    near = at[2] <= _NEAR or float(np.abs(moved[1] - at[1]).max()) <= BESIDE * data.scale
+    return moved if near and moved[2] <= INSIDE else None
 
 
 def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:

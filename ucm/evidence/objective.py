@@ -107,13 +107,14 @@ def certify_objective(
             bound, violation = found, missed
         if violation <= INSIDE and bound >= enough:
             break
-    dual, at_zero, wrong = bound - plane.height, 0.0, None
+    dual, at_zero, cancelled, wrong = bound - plane.height, 0.0, 0.0, None
     if primal < dual:  # only then the size of the terms matters
         at_zero = _loss(model, data, np.zeros(data.m))
+        cancelled = sum(normal.value(R) for R in G.penalties) + float(np.abs(plane.margin) @ np.abs(margin))  # type: ignore[arg-type]
         # where a kernel is indefinite, the dual may exceed the primal objective
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)
     kind = "global" if model.convex else "local"
-    return of_objective(primal, dual, violation, at_zero, kind=kind, wrong=wrong)
+    return of_objective(primal, dual, violation, at_zero, cancelled, kind=kind, wrong=wrong)
 
 
 def _loss(model: Objective, data: Data, margin: Vec) -> float:

@@ -176,9 +176,11 @@ def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
     (value, at_zero, height), counts = numbers[:3].tolist(), numbers[3:]
     normal = FeatureNormal(np.empty((0, form.n)), w, lambda: form.data.scale)
     u, constant = normal.tangent(split.penalties)
-    primal = value + split.G.penalty.value(w) - sum(h.value(w) for h in split.penalties)
-    dual = SumDual(sums, split.G.intercept)
-    bound, violation = lower_bound(dual, normal, split.G.penalty, u, split=split_by_program)
+    added_penalty = split.G.penalty.value(w)
+    primal = value + added_penalty - sum(h.value(w) for h in split.penalties)
+    point = SumDual(sums, split.G.intercept)
+    bound, violation = lower_bound(point, normal, split.G.penalty, u, split=split_by_program)
     violation = violation if _all_rows(form, counts) else np.nan
     kind = "global" if form.convex else "local"
-    return of_objective(primal, bound - height - constant, violation, at_zero, kind=kind, wrong=_PASS)
+    dual = bound - height - constant
+    return of_objective(primal, dual, violation, at_zero, added_penalty, kind=kind, wrong=_PASS)

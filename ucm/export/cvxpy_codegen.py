@@ -157,6 +157,8 @@ class _Example:
             if array.shape == x.shape and x.any():
                 at = np.unravel_index(np.argmax(np.abs(array)), x.shape)
                 factor = float(x[at] / array[at])
+                if x.size == 1 and len(f"{factor:.15g}") > 8:  # any number is a multiple of another
+                    continue
                 if np.allclose(x, factor * array, rtol=1e-9, atol=1e-12 * np.abs(x).max()):
                     return text if abs(factor - 1.0) < 1e-9 else float(f"{factor:.15g}") * text
         samples = x.size in self.counts.values() and x.size != self.data.n
@@ -331,7 +333,7 @@ class _Program:
         start = total(model.penalty.surrogates())
         in_t, in_w = (
             [self._subtracted_loss(h) for h in H.losses],
-            [_subtracted_penalty(h) for h in H.penalties],  # type: ignore[arg-type]
+            [_subtracted_penalty(h, data.n) for h in H.penalties],  # type: ignore[arg-type]
         )
         values = " + ".join(str(height) for height, _ in (*in_t, *in_w))
         slopes = [" + ".join(str(slope) for _, slope in terms) for terms in (in_t, in_w)]
@@ -393,15 +395,18 @@ class _Program:
         return height, slope if rows is None else Text("np.where")(rows, slope, 0)
 
 
-def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
-    """Return the source texts of a subtracted penalty and of its subgradient in w."""
+def _subtracted_penalty(h: SubtractedPart, n: int) -> tuple[Text, Text]:
+    """Return the source texts of a subtracted penalty of n weights and of its subgradient in w."""
     w: Any = Text("w")
-    size, steep = np.abs(w), float(h.penalty.slope(np.zeros(1))[0])
+    size, unit, spread = np.abs(w), np.sign(w), lambda x: x
+    if not h.coordinatewise:  # lengths of groups of weights
+        groups: Any = h.penalty.spread(np.arange(1.0 * h.penalty.lengths(np.zeros(n)).size)).astype(int)
+        size, spread = np.sqrt(np.bincount(groups, w**2)), operator.itemgetter(groups)
+        unit = w / spread(np.maximum(size, 1e-300))
+    steep = float(h.penalty.slope(np.zeros(1))[0])
 
     def texts() -> tuple[object, object]:
-        if not h.coordinatewise:
-            raise TypeError("lengths of groups of weights are numbers")
-        slope = np.sign(w) * (steep - h.penalty.slope(size))
+        slope = unit * spread(steep - h.penalty.slope(size))
         return h.each(size).sum(), value(h.factor) * slope
 
     return _formulas(h.penalty, texts)

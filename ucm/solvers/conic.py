@@ -27,7 +27,6 @@ from ucm.solvers.programs import Blocks, accuracy, attempt, column_sizes, dualit
 _LEAST = 1e-9  # least scale of a feature, relative to the largest
 _ACCURACY = 1e-9  # tolerance of interior-point methods, cheap as they converge fast
 _TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances for losses: the next after each failure
-_SMALL = 1e-3  # optimum below which absolute tolerances leave few digits
 _WITH_CVXPY = ("CLARABEL", "SCS")  # installed with CVXPY
 _FIRST_ORDER = ("SCS",)
 _COUNTS = {"CLARABEL": "max_iter", "ECOS": "max_iters", "SCS": "max_iters"}
@@ -195,16 +194,15 @@ class _CvxpySession(Session[Composite]):
         return self.problem
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
-        """Solve; if the gap is too large at an optimum far below 1, again with a scaled-up objective.
+        """Solve; without a proof again with the objective in units of its value, then of the root of it.
 
-        The tolerances of the solvers are absolute.
+        The tolerances of the solvers are absolute, and in some units their steps fail.
         """
         answer = self._solve(form, monitor, 1.0)
         value, gap = duality_gap(form, answer)
         for power in (1.0, 0.5):
-            small = form.tilt is None and 1e-200 < value < _SMALL and gap < np.inf
             limited = monitor.timed_out or not monitor.may_continue
-            if not small or gap <= 0.5 * monitor.tol * value or limited:
+            if form.tilt or value <= 1e-200 or gap <= 0.5 * monitor.tol * value or limited:
                 break
             again = self._solve(form, monitor, value**-power)
             other, remaining = duality_gap(form, again)

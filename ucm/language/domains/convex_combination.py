@@ -304,15 +304,16 @@ def convex_combination(
     return (SmoothCombination if all(map(_exact, placed)) else ConvexCombination)(tuple(placed))
 
 
-def unit_of(domains: Sequence[BoundDomain], plain: bool) -> float:
+def unit_of(domains: Sequence[BoundDomain], plain: bool, least: float) -> float:
     """Return rho of an operand: 0 if t needs no coordinate, the radius of a ball, else 1.
 
     t needs none where the entries of the first domain sum to t and the operand is `plain`. With the radius,
-    all coordinates of a ball are of one size.
+    all coordinates of a ball are of one size; the radius counts as `least` if it is smaller, as the center
+    over rho is a column of the map.
     """
     first = domains[0] if domains else None
     if plain and isinstance(first, MassMultipliers):
         return 0.0
     if isinstance(first, NormBall) and math.isfinite(r := value(first.radius)) and r > 0.0:
-        return r
+        return max(r, least)
     return 1.0

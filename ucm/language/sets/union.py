@@ -29,6 +29,8 @@ from ucm.language.domains.convex_combination import (
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import subpaths
 
+_SMALL = 0.1  # of the size of the samples and the center: a radius below it is no unit of a coordinate
+
 
 class ConvexUnion(UncertaintySet, RotationInvariant):
     """The closed convex hull of the union of sets, written `A | B`.
@@ -105,7 +107,8 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
                 )
             plain = not image.center.any() and not any(c.offset.any() for c in image.couplings)
             domains = [(b.domain, b.map.shape[1]) for b in image.blocks]
-            operands.append((domains, unit_of([D for D, _ in domains], plain)))
+            least = _SMALL * max(data.scale, float(np.abs(image.center).max(initial=0.0)))
+            operands.append((domains, unit_of([D for D, _ in domains], plain, least)))
         return images, convex_combination(operands)
 
     def combination(self, data: Data) -> ConvexCombination:

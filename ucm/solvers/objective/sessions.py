@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
+from ucm.errors import SolverError
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
-from ucm.forms.solver import Answer, Session, Solver
+from ucm.forms.solver import Answer, Session, Solver, checked
 from ucm.solvers.coordinates import span_of
 
 _UNPROVEN = ("max_iter", "stalled")
@@ -87,7 +90,12 @@ class _FallbackSession(Session[Composite]):
         self.second, self.current, self.replaced = second, first.session(form), False
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
-        answer = self.current.solve(form, monitor, start)
+        try:
+            answer = checked(self.current.solve(form, monitor, start), form.expected, self.solver.name)
+        except SolverError:  # squares of the samples over- or underflow
+            if self.replaced:
+                raise
+            answer = replace(start or Answer(w=np.zeros(form.n), b=0.0), status="stalled")
         ended = self.replaced or answer.status not in _UNPROVEN or monitor.timed_out
         if ended or not continues(self.second, form):
             return answer
