@@ -13,6 +13,7 @@ from sklearn.datasets import load_breast_cancer
 import ucm
 from ucm import L1, L2, GroupLasso, Hinge, LInf, Logistic
 from ucm.evidence.bound import SampleDual, SumDual, balanced
+from ucm.evidence.penalty_split import split_by_program
 from ucm.extend import ConvexLoss, ProximalPenalty
 
 X, Y = load("wine")
@@ -111,6 +112,22 @@ def test_objectives_below_zero() -> None:
     assert found.status == "optimal" and found.objective == pytest.approx(best, rel=1e-6)
 
 
+class Low(Hinge):
+    """The hinge loss with a conjugate that is 1 too small."""
+
+    def conjugate(self, s: Any) -> Any:
+        return super().conjugate(s) - 1.0
+
+
+@pytest.mark.parametrize(("lam", "weight"), [(0.5, 1.0), (1e-40, 1.0), (0.5e-10, 1e-10)])
+def test_a_bound_above_the_objective_is_no_rounding_of_nothing(lam: float, weight: float) -> None:
+    """The loss is 0 beside a penalty of any size, and the bound 2."""
+    points, labels = np.array([[-2.0], [2.0]]), np.array([-1.0, 1.0])
+    plan = ucm.compile(Low() + lam * L2(), points, labels, sample_weight=[weight, weight])
+    with pytest.raises(ucm.SolverError, match="contradicts the answer.*Low is not of this library"):
+        plan.certify(w=[1.0], b=0.0)
+
+
 @pytest.mark.parametrize("solver", ["auto", "prox-alm", "clarabel"])
 def test_losses_without_the_slope_zero(solver: str) -> None:
     model = Hinge() + 0.1 * Linear() + 0.5 * L2()
@@ -189,6 +206,19 @@ def test_sums_of_penalties_without_a_proximal_map(name: str) -> None:
     best = optimum(SPLIT[name], table, np.where(target[::4] > 0, 1.0, -1.0))
     assert found.objective == pytest.approx(best, rel=1e-6)
     assert found.certificate.dual <= best * (1.0 + 1e-7)
+
+
+def test_a_split_lies_in_the_domains_of_the_conjugates() -> None:
+    """The length of each group is at most 1; the squared norm takes what is left, and any vector."""
+    rng = np.random.default_rng(0)
+    groups = [0] * 5 + [1] * 5, [0] * 3 + [1] * 4 + [2] * 3
+    w, z = rng.standard_normal(10), 3.0 * rng.standard_normal(10)
+    parts = split_by_program((*map(GroupLasso, groups), 0.5 * L2()), z, w)
+    assert parts is not None
+    np.testing.assert_allclose(sum(parts), z, atol=1e-13)
+    for part, each in zip(parts, groups, strict=False):
+        lengths = [np.linalg.norm(part[np.array(each) == k]) for k in set(each)]
+        assert max(lengths) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_groups_of_a_folded_concave_penalty_have_a_residual() -> None:
