@@ -124,7 +124,7 @@ def test_a_bound_above_the_objective_is_no_rounding_of_nothing(lam: float, weigh
     """The loss is 0 beside a penalty of any size, and the bound 2."""
     points, labels = np.array([[-2.0], [2.0]]), np.array([-1.0, 1.0])
     plan = ucm.compile(Low() + lam * L2(), points, labels, sample_weight=[weight, weight])
-    with pytest.raises(ucm.SolverError, match="contradicts the answer.*Low is not of this library"):
+    with pytest.raises(ucm.SolverError, match=r"contradicts the answer.*Low is not of this library"):
         plan.certify(w=[1.0], b=0.0)
 
 
