@@ -360,7 +360,7 @@ def test_steps_from_where_the_smoothed_values_are_flat_end_in_silence() -> None:
 
 
 def test_the_residual_at_a_kink_of_the_norm_takes_the_best_normal() -> None:
-    """At w = (1, 1), p = inf, the normals are (t, 1 - t): the farthest point (-3, -1) is -4 times one of them."""
+    """At w = (1, 1), p = inf, the normals are (t, 1 - t); the farthest point (-3, -1) is -4 times one."""
     X = np.array([[-3.0, -1.0], [3.0, 0.0], [0.0, 3.0], [9.0, 9.0]])
     found = sphere_of(ucm.RobustMargin(ucm.Hull(pos), np.inf), X, np.array([1.0, 1.0, 1.0, -1.0]))
     w = np.array([1.0, 1.0])
