@@ -182,6 +182,15 @@ def test_a_point_outside_bounds_nothing() -> None:
     assert found.violation > 0.1 and found.dual == -np.inf and "upper bound" in str(found)
 
 
+def test_a_point_off_by_rounding_is_moved_into_the_set() -> None:
+    """1e-7 of its length, not of the size of the samples, 1e4 times larger or smaller."""
+    for shift in (0.0, 1e3):
+        plan = ucm.compile(ucm.models.mm_mpm(0.4), X + shift, Y)
+        solution = plan.solve()
+        found = plan.certify(x=(1.0 - 1e-7) * known(solution.x))
+        assert found.dual == pytest.approx(known(solution.objective), rel=1e-5) and found.violation <= 1e-9
+
+
 def test_the_rule_that_an_answer_from_outside_breaks() -> None:
     """`str(certificate)` names it, and by how much it is broken."""
     Z, y = X[::4], Y[::4]
