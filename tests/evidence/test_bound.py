@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from bundled import load
 from sklearn.datasets import load_breast_cancer
+from sklearn.metrics.pairwise import rbf_kernel
 
 import ucm
 from ucm import L1, L2, GroupLasso, Hinge, LInf, Logistic
+from ucm.evidence.penalty_split import split_by_program
 from ucm.extend import ConvexLoss, ProximalPenalty
 from ucm.forms.bound import SampleDual, SumDual, balanced
 
@@ -111,6 +113,22 @@ def test_objectives_below_zero() -> None:
     assert found.status == "optimal" and found.objective == pytest.approx(best, rel=1e-6)
 
 
+class Low(Hinge):
+    """The hinge loss with a conjugate that is 1 too small."""
+
+    def conjugate(self, s: Any) -> Any:
+        return super().conjugate(s) - 1.0
+
+
+@pytest.mark.parametrize(("lam", "weight"), [(0.5, 1.0), (1e-40, 1.0), (0.5e-10, 1e-10)])
+def test_a_bound_above_the_objective_is_no_rounding_of_nothing(lam: float, weight: float) -> None:
+    """The loss is 0 beside a penalty of any size, and the bound 2."""
+    points, labels = np.array([[-2.0], [2.0]]), np.array([-1.0, 1.0])
+    plan = ucm.compile(Low() + lam * L2(), points, labels, sample_weight=[weight, weight])
+    with pytest.raises(ucm.SolverError, match=r"contradicts the answer.*Low is not of this library"):
+        plan.certify(w=[1.0], b=0.0)
+
+
 @pytest.mark.parametrize("solver", ["auto", "prox-alm", "clarabel"])
 def test_losses_without_the_slope_zero(solver: str) -> None:
     model = Hinge() + 0.1 * Linear() + 0.5 * L2()
@@ -201,6 +219,48 @@ def test_a_constant_classifier_is_proven_only_where_it_is_better(monkeypatch: py
     with pytest.warns(ucm.ConvergenceWarning):
         found = ucm.solve(Logistic() + sums, X, Y, max_iter=3)
     assert found.w.any() and asked and all(asked)
+
+
+def test_a_split_lies_in_the_domains_of_the_conjugates() -> None:
+    """The length of each group is at most 1; the squared norm takes what is left, and any vector."""
+    rng = np.random.default_rng(0)
+    groups = [0] * 5 + [1] * 5, [0] * 3 + [1] * 4 + [2] * 3
+    w, z = rng.standard_normal(10), 3.0 * rng.standard_normal(10)
+    parts = split_by_program((*map(GroupLasso, groups), 0.5 * L2()), z, w)
+    assert parts is not None
+    np.testing.assert_allclose(sum(parts), z, atol=1e-13)
+    for part, each in zip(parts, groups, strict=False):
+        lengths = [np.linalg.norm(part[np.array(each) == k]) for k in set(each)]
+        assert max(lengths) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("lam", [0.5, 0.01])
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_the_bound_with_a_kernel_is_that_of_its_matrix(lam: float, size: float) -> None:
+    """The best multiple of the weights, whatever the normal: `t S - t^2 a'Ka / (4 lam)` over t in [0, 1]."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(20) % 2 == 0, 1.0, -1.0)
+    table = rng.standard_normal((20, 3)) + 0.5 * y[:, None]
+    alpha = np.where(y > 0.0, 0.5, 0.4) * rng.uniform(0.0, 1.0, 20)
+    alpha[y < 0.0] *= alpha[y > 0.0].sum() / alpha[y < 0.0].sum()
+    K = rbf_kernel(table, gamma=0.5)
+    square, total = float((alpha * y) @ K @ (alpha * y)), float(alpha.sum())
+    t = min(1.0, 2.0 * lam * total / square)
+    c = size * rng.standard_normal(20)
+    plan = ucm.compile(Hinge() + lam * L2(), table, y, kernel="rbf", gamma=0.5)
+    proof = plan.certify(coefficients=c, weights=alpha, b=0.3)
+    assert proof.dual == pytest.approx(t * total - t * t * square / (4.0 * lam), rel=1e-12)
+    assert proof.primal == pytest.approx(lam * c @ K @ c + np.maximum(1.0 - y * (K @ c + 0.3), 0.0).sum())
+
+
+def test_samples_in_one_loss_and_in_two() -> None:
+    """The slopes of those in two are split at one margin, those of the others are not."""
+    model = Hinge(on=ucm.pos) + ucm.SquaredHinge() + 5.0 * L2()
+    found = ucm.solve(model, X, Y)
+    plan = ucm.compile(model, X, Y)
+    proof = plan.certify(w=found.w, b=found.b, weights=found.weights)
+    assert found.status == "optimal" and proof.relative_gap <= 1e-6
+    assert found.objective == pytest.approx(optimum(model, X, Y), rel=1e-6)
 
 
 def test_groups_of_a_folded_concave_penalty_have_a_residual() -> None:

@@ -12,6 +12,7 @@ import pytest
 from bundled import load
 from catalogue import SETS
 from conftest import load_shared
+from scipy.optimize import brentq
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import ucm
@@ -19,6 +20,7 @@ from ucm import neg, pos
 from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence.certificate import certify, fault, interval
+from ucm.evidence.feasible_point import INSIDE, moved_inside
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate
@@ -414,3 +416,40 @@ def test_operands_of_an_intersection_agree_in_every_feature(seed: int) -> None:
     slack = 1e-5 * abs(optimum)
     certificate = found.certificate
     assert certificate.dual <= optimum + slack and optimum <= certificate.primal + slack
+
+
+def disc(q: Any) -> list[Any]:
+    return [cp.norm(q) <= 1.0]
+
+
+def moved(U: UncertaintySet, perturb: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A block of U between two farthest points, perturbed, and the block that it is moved to."""
+    y = np.where(np.arange(20) % 2 == 0, 1.0, -1.0)
+    data = bind(np.random.default_rng(1).standard_normal((20, 3)) + 3.0 * y[:, None], y)
+    form = MinNorm.of(U.lower(data), 2.0, data.stored, data.space)
+    (_, one), (_, other) = (
+        form.supports(form.rmatvec(d))[0] for d in (np.ones(3), np.array([-1.0, 0.0, 0.0]))
+    )
+    q = perturb(0.8 * one + 0.2 * other)
+    x, violation = U.evaluate(data, iter([q]))
+    found = moved_inside(U, data, ([q], x, violation))
+    assert violation > 1e-5 and found is not None and found[2] <= INSIDE
+    return q, found[0][0]
+
+
+def test_weights_slightly_outside_are_projected() -> None:
+    noise = 1e-4 * np.random.default_rng(0).standard_normal(10)
+    q, p = moved(ucm.ReducedHull(pos, eta=0.3), lambda q: q + noise)
+    s = brentq(lambda s: np.clip(q - s, 0.0, 0.3).sum() - 1.0, -1.0, 1.0, xtol=1e-15)
+    np.testing.assert_allclose(p, np.clip(q - s, 0.0, 0.3), atol=1e-12)
+
+
+def test_operands_of_a_union_are_moved_each_by_itself() -> None:
+    q, p = moved(ucm.Hull(pos) | ucm.Ball(neg.mean, 0.5), lambda q: (1.0 + 1e-4) * q)
+    assert np.abs(p - q).max() <= 1e-3
+
+
+def test_a_point_outside_of_a_domain_without_a_projection_goes_towards_its_centre() -> None:
+    q, p = moved(ucm.AffineImage(np.eye(3), ucm.CvxpyDomain(disc)), lambda q: 1.0001 * q / np.linalg.norm(q))
+    np.testing.assert_allclose(np.cross(p, q), 0.0, atol=1e-12)
+    assert 0.999 <= np.linalg.norm(p) <= 1.0

@@ -182,6 +182,15 @@ def test_a_point_outside_bounds_nothing() -> None:
     assert found.violation > 0.1 and found.dual == -np.inf and "upper bound" in str(found)
 
 
+def test_a_point_off_by_rounding_is_moved_into_the_set() -> None:
+    """1e-7 of its length, not of the size of the samples, 1e4 times larger or smaller."""
+    for shift in (0.0, 1e3):
+        plan = ucm.compile(ucm.models.mm_mpm(0.4), X + shift, Y)
+        solution = plan.solve()
+        found = plan.certify(x=(1.0 - 1e-7) * known(solution.x))
+        assert found.dual == pytest.approx(known(solution.objective), rel=1e-5) and found.violation <= 1e-9
+
+
 def test_the_rule_that_an_answer_from_outside_breaks() -> None:
     """`str(certificate)` names it, and by how much it is broken."""
     Z, y = X[::4], Y[::4]
@@ -189,11 +198,12 @@ def test_the_rule_that_an_answer_from_outside_breaks() -> None:
     w, q = known(plan.solve().w), known(plan.solve().weights)
     cap = 2.0 / (0.3 * y.size)
     negative = np.where(np.arange(y.size) == int(np.argmax((y > 0) & (q == 0.0))), -0.25, q)
-    heavy = np.zeros(y.size)
+    mild, heavy = np.where(np.arange(y.size) == int(np.argmax(q)), 1.5 * cap, q), np.zeros(y.size)
     heavy[[int(np.argmax(y > 0)), int(np.argmax(y < 0))]] = 1.0
     for weights, words in (
         (3.0 * q, "add up to 3, not to 1"),
         (negative, "is negative, -0.25"),
+        (mild, f"is {1.5 * cap:.6g}, above the cap {cap:.6g}"),
         (heavy, f"is 1, above the cap {cap:.6g}"),
     ):
         found = plan.certify(w=w, weights=weights)
@@ -201,7 +211,9 @@ def test_the_rule_that_an_answer_from_outside_breaks() -> None:
         assert found.kind == "none" and words in text
         assert text.startswith("an upper bound only: optimum <= ")
         assert f"(violation {found.violation:.3g})" in text
-        assert text.count("of class +1") == text.count("of class -1") or words.endswith("-0.25")
+        alike = text.count("of class +1") == text.count("of class -1")
+        assert alike or weights is negative or weights is mild
+        assert ("above the cap" in text) == (weights is not negative)
     assert "the largest weight of class -1 in" in str(plan.certify(w=w, weights=heavy))
     found = ucm.compile(2 * ucm.Hull(signed, weights=ucm.KLBall(0.5)), Z, y).certify(w=w, weights=heavy)
     assert "as the weights break " in str(found) and "above" not in str(found)
@@ -279,6 +291,7 @@ def test_a_nonconvex_objective_has_a_local_certificate() -> None:
         (CUT, {"w": np.ones(4), "b": 1.0}, ucm.ParameterError, "no bias"),
         (CUT, {"coefficients": np.ones(60)}, ucm.ParameterError, "no kernel"),
         (ucm.Hull(pos) - neg.mean, {"weights": np.ones(60)}, ucm.ParameterError, "no place"),
+        (ucm.Hull(pos) - ucm.Hull(signed), {"weights": np.ones(60)}, ucm.ParameterError, "in two hulls"),
         (ucm.Hinge() + ucm.L1(), {"w": np.ones(4)}, ucm.ParameterError, "no b"),
         (ucm.Hinge() + ucm.L1(), {"x": np.ones(4)}, ucm.ParameterError, "unexpected x"),
         (ucm.Hinge() + ucm.L2(), {"w": np.ones(4), "b": np.nan}, ucm.DataError, "finite"),

@@ -15,7 +15,7 @@ import ucm
 from ucm.data.bound_data import bind
 from ucm.errors import ParameterError
 from ucm.evidence.local_minimum import row_rank, strict_local_minimum
-from ucm.evidence.objective import loss_slopes
+from ucm.evidence.objective import is_local, loss_slopes
 
 NAMES = ("zero_norm_svm", "cap_one_norm_svm", "rlsvm0", "rlsvmc1")
 
@@ -158,3 +158,20 @@ def test_a_kink_far_below_the_largest_slope_is_none(lam: float, proven: bool) ->
 def test_the_rank_does_not_depend_on_the_lengths_of_rows() -> None:
     assert row_rank(np.array([[1e-9, 0.0], [0.0, 1e9], [0.0, 0.0]])) == 2
     assert row_rank(np.array([[1.0, 1.0], [2.0, 2.0 + 1e-12]])) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "w", "affine"),
+    [
+        (ucm.Ramp(0.5) + ucm.L2(), -0.25, False),  # the kink of the subtracted hinge
+        (ucm.Ramp(0.5) + ucm.L2(), 0.25, True),
+        (ucm.Hinge() + ucm.CappedL1(1.0) + ucm.CappedL1(2.0), 1.0, False),  # the kink of one penalty of two
+        (ucm.Hinge() + ucm.CappedL1(1.0) + ucm.CappedL1(2.0), 1.5, True),
+        (ucm.Hinge() + ucm.ExpL0(1.0), 1.0, False),  # curved
+    ],
+)
+def test_a_critical_point_is_local_where_the_subtracted_part_is_affine(
+    model: Any, w: float, affine: bool
+) -> None:
+    data = bind(np.array([[1.0], [-1.0]]), np.array([1.0, -1.0]))
+    assert is_local(model, data, np.array([w]), 0.0) == affine

@@ -357,3 +357,23 @@ def test_steps_from_where_the_smoothed_values_are_flat_end_in_silence() -> None:
     rows, line, ones = np.array([[1.0, -1.0], [2.0, -1.0]]), np.array([0.1, 0.5]), np.ones(2)
     y, up, down = _centred(rows, line, np.zeros(2), ones, ones, 1e-12, 8)
     assert np.isfinite(y).all() and ((up >= 0.0) & (up <= 1.0) & (down >= 0.0)).all()
+
+
+def test_the_residual_at_a_kink_of_the_norm_takes_the_best_normal() -> None:
+    """At w = (1, 1), p = inf, the normals are (t, 1 - t); the farthest point (-3, -1) is -4 times one."""
+    X = np.array([[-3.0, -1.0], [3.0, 0.0], [0.0, 3.0], [9.0, 9.0]])
+    found = sphere_of(ucm.RobustMargin(ucm.Hull(pos), np.inf), X, np.array([1.0, 1.0, 1.0, -1.0]))
+    w = np.array([1.0, 1.0])
+    proof = found.certify(Answer(farthest(found, -w), w), 1e-6).certificate
+    assert proof.primal == pytest.approx(4.0) and known(proof.residual) <= 1e-12
+
+
+@pytest.mark.parametrize("p", [1.0, np.inf])
+def test_points_along_the_vertices_bound_by_the_least_of_their_lengths(p: float) -> None:
+    axes = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    rays = axes if p == np.inf else axes @ np.array([[1.0, 1.0], [1.0, -1.0]])
+    X = np.vstack([np.array([[0.5], [0.75], [0.625], [2.0]]) * rays, [[9.0, 9.0]]])
+    found = sphere_of(ucm.RobustMargin(ucm.Hull(pos), p), X, np.array([1.0, 1.0, 1.0, 1.0, -1.0]))
+    blocks = [farthest(found, -np.asarray(found.form.lift(g))) for g in found.form.vertices()]
+    assert proven(found, LowerBoundProof("vertices", blocks)) == pytest.approx(0.5)
+    assert proven(found, LowerBoundProof("vertices", blocks[:-1])) == -np.inf

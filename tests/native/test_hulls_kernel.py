@@ -112,6 +112,17 @@ def test_small_steps_take_the_same_course(name: str, monkeypatch: pytest.MonkeyP
     assert stepwise.stats.iterations == at_once.stats.iterations
 
 
+@pytest.mark.parametrize("seed", [9, 11, 20, 26])
+def test_held_rows_are_looked_at_before_an_answer(seed: int) -> None:
+    """Samples far away move further than the active ones, by whose movement the method looks at all again."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(200) % 2 == 0, 1.0, -1.0)
+    far = np.where(rng.random(200) < 0.1, 10.0 ** rng.uniform(1.0, 3.0), 1.0)
+    X = far[:, None] * rng.standard_normal((200, 20)) + 0.5 * y[:, None]
+    solution = ucm.solve(ucm.models.nu_svm(0.2), X, y, solver=ActiveSet(), tol=1e-2)
+    assert solution.status == "optimal"  # without the look the gap is 0.9 to 4
+
+
 @pytest.mark.parametrize("nu", [0.2, 0.25, 0.4])
 @pytest.mark.parametrize("away", [1e9, 1e10])
 def test_a_negative_gap_proves_nothing(away: float, nu: float) -> None:

@@ -20,6 +20,7 @@ from ucm import Param, neg, pos, signed
 from ucm.data.bound_data import Data, bind
 from ucm.errors import CompositionError, EmptySetError
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Answer
 from ucm.language.robust import RobustMargin, as_model
 from ucm.ranges.interval import Interval
 from ucm.ranges.parameter_range import (
@@ -28,7 +29,7 @@ from ucm.ranges.parameter_range import (
     size_of,
     smallest_nonempty,
 )
-from ucm.ranges.zero_entry import forms_of, zero_entry
+from ucm.ranges.zero_entry import contains_zero, forms_of, zero_entry
 
 LINE_X = np.array([[0.0], [2.0], [1.0], [3.0]])
 LINE_Y = np.array([-1.0, -1.0, 1.0, 1.0])
@@ -383,6 +384,40 @@ def test_a_parameter_beside_an_intersection_keeps_its_own_interval() -> None:
     (found,) = ucm.admissible(meet - ucm.ReducedHull(neg, nu=Param("nu", 0.6)), X, y).values()
     assert found.lower == 0.0
     assert found.upper == pytest.approx(2.0 * np.mean(y < 0))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_end_of_an_intersection_is_that_of_the_ellipsoid_that_binds(scale: float) -> None:
+    """The mean of one class lies in the hull of the other one, at its distance by the covariance."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([1.0, -1.0], 20)
+    X = rng.standard_normal((40, 2)) + 0.2 * y[:, None]
+    apart = X[y > 0].mean(axis=0) - X[y < 0].mean(axis=0)
+    expected = math.sqrt(apart @ np.linalg.solve(np.cov(X[y > 0].T, bias=True), apart))
+    kappa = Param("kappa", 0.5 * expected)
+    found = one((ucm.Ellipsoid(pos.mean, pos.cov, kappa) & ucm.Hull(pos)) - neg.mean, scale * X, y)
+    assert found.upper == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_solver_that_answers_nothing_of_use_proves_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Centres of the domains; of one class alone, at 0, with the weights 0 of the other one."""
+    factors = [1.0, 1.0]
+
+    class Idle(ucm.solvers.APG):
+        def solve(self, form: Any, monitor: Any, start: Any = None) -> Answer:
+            centers = [b.domain.center(b.map.shape[1]) for b in form.blocks]
+            return Answer([factor * q for factor, q in zip(factors, centers, strict=True)])
+
+    monkeypatch.setattr("ucm.ranges.zero_entry._SOLVERS", (Idle(), Idle()))
+    data = bind(*load("iris"))
+    at = forms_of(lambda t: as_model(ucm.ReducedHull(pos, eta=t) - ucm.ReducedHull(neg, eta=t), ""), data)
+    found = zero_entry(at, 0.05, data.scale, Monitor())
+    assert not found.proven and math.isinf(found.upper) and found.lower < 1.0
+    factors[1] = 0.0
+    apart = forms_of(lambda _: as_model(ucm.Hull(pos) - ucm.Hull(neg), ""), bind(LINE_X[:2], -LINE_Y[1:3]))
+    form = apart(0.0)
+    assert form is not None and not form.matvec([np.ones(1), np.zeros(1)]).any()
+    assert not contains_zero(form, 1.0)
 
 
 def test_intersections_that_never_meet() -> None:

@@ -31,7 +31,8 @@ def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list
         total += R.cvxpy(size * x_k, 1.0 / (size * steep), Scope())
     equal = [x_k == x for x_k in each]
     problem = cp.Problem(cp.Minimize(total), equal)
-    if attempt(problem, "CLARABEL", **accuracy("CLARABEL", _PROGRAM)) or x.value is None:
+    attempt(problem, "CLARABEL", **accuracy("CLARABEL", _PROGRAM))
+    if x.value is None:
         return None
     slopes = [-steep * np.asarray(e.dual_value) for e in equal]
     for _ in range(_ROUNDS):

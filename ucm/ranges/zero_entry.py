@@ -155,7 +155,6 @@ def _nearest(
     except SolverError:
         return None
     monitor.count_work(sub_monitor)
-    monitor.iterations += sub_monitor.iterations
     return None if answer.status == "infeasible" else answer
 
 
@@ -164,9 +163,8 @@ def _is_zero(form: MinNorm, answer: Answer, unit: float) -> bool:
     outside = [b.domain.violation(q) for b, q in zip(form.blocks, answer.q, strict=True)]
     apart = map(np.linalg.norm, form.residuals(answer.q))
     outside += [float(r) / size for r, size in zip(apart, coupling_units(form), strict=True)]
-    violation = max(outside, default=0.0)
     size = max(form.size(answer.q), unit)
-    return violation <= ZERO and form.space.norm(form.matvec(answer.q)) <= ZERO * size
+    return max(outside) <= ZERO and form.space.norm(form.matvec(answer.q)) <= ZERO * size
 
 
 def _root(
@@ -201,6 +199,6 @@ def _root(
     back = 1e-15 * end  # from the far side of the root
     while end - back > best and height(end - back) <= 0.0:
         back *= 4.0
-    if height(best) > 0.0 and height(best * (1.0 + 1e-9) + 1e-300) == -1.0:
+    if height(best * (1.0 + 1e-9) + 1e-300) == -1.0:
         return math.inf  # up to the end of the range of the parameter
     return best
