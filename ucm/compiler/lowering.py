@@ -279,7 +279,10 @@ def judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> Ve
     if verdict is None and is_proven(certificate, tol):
         verdict = Verdict("optimal", f"proven: {certificate}")
     if verdict is None:
-        gap, why = certificate.relative_gap, proof.answer.message
+        answer = proof.answer
+        if answer.status == "converged" and monitor.timed_out:  # another solver or form would go on
+            answer = stopped_by(answer.interrupted(), monitor)
+        gap, why = certificate.relative_gap, answer.message
         left = f"a relative gap of {gap:.2g}" if math.isfinite(gap) else "no lower bound"
         left += f" and a violation of {certificate.violation:.2g}, tolerance {tol:.2g}"
         message = (
@@ -288,7 +291,7 @@ def judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> Ve
             else f"{solver} stopped with {left}. Scale the features, lower the solver's own tolerance, or "
             "take another solver."
         )
-        verdict = Verdict(proof.answer.status, message, warns=True)
+        verdict = Verdict(answer.status, message, warns=True)
     return verdict._replace(message=verdict.message + monitor.fallback_note)
 
 

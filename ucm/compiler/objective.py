@@ -148,9 +148,10 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         proven = is_proven(proof.certificate, tol)
         if not self.split.convex or proven or not np.isfinite(proof.objective):
             return proof
-        constant = self.split.constant()
-        trivial = self._proof(replace(answer, w=constant.w, b=constant.b), tol)
-        return trivial if trivial.objective < proof.objective else proof
+        w, b = self.split.constant().plane
+        data = self.data
+        height = self.model.value(data.y * b, w, data.y, data.weights, data.groups)
+        return self._proof(replace(answer, w=w, b=b), tol) if height < proof.objective else proof
 
     def _proof(self, answer: Answer, tol: float) -> Proof:
         w, b = answer.plane

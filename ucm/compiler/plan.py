@@ -32,6 +32,7 @@ from ucm.compiler.route import (
     verdicts,
 )
 from ucm.data.bound_data import Data
+from ucm.data.deadline import time_of
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.kernel_features import FeatureFunction
 from ucm.data.options import COUNT, FLAG, OptionSpec, optional, options_of, within
@@ -246,7 +247,7 @@ class Plan:
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
         monitor = Monitor(tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound))
         try:
-            with self.data.overflow_guard():
+            with self.data.overflow_guard(), time_of(monitor):
                 solution = self._solve(monitor, warm_start, n_starts, bias_rule)
         except KeyboardInterrupt as stop:
             stop.add_note(f"solve: {monitor.last_report}")
@@ -415,7 +416,7 @@ class Plan:
         check_time_limit(time_limit, "bound")
         plan, solution = self._solution_with_plan("bound", solution)
         monitor = Monitor(solution.tol, time_limit=time_limit)
-        with self.data.overflow_guard():
+        with self.data.overflow_guard(), time_of(monitor):
             improved = plan._with_better_bound(solution, float(ratio), monitor)
         if improved is not solution:
             improved = replace(improved, plan=solution.plan)
