@@ -341,7 +341,8 @@ def _span(rows: NDArray[np.float64], large: Vec) -> tuple[NDArray[np.float64] | 
     none = np.zeros((0, n))
     if used.size == 0:
         return none.T, none
-    scaled = rows[:, used] / sizes[used]
+    check_time()
+    scaled = (rows if used.size == n else rows[:, used]) / sizes[used]
     if scaled.shape[0] >= used.size:
         gram = weighted_sums(scaled, np.ones(scaled.shape[0]))[0]
         check_time()
