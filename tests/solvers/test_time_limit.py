@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import ucm
 from ucm import neg, pos
@@ -439,3 +441,50 @@ def test_the_limit_holds_where_a_problem_is_formed(monkeypatch: pytest.MonkeyPat
                 UnitNorm.of(form, 2.0)
     with time_of(None):
         assert UnitNorm.of(hulls, 2.0).rank == 58
+
+
+def test_no_outside_program_and_no_direction_begins_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of the solver nor of the certificate, nor for the span of U; what is not proven says so."""
+    import cvxpy as cp
+
+    late: list[str] = []
+    clock: Clock
+
+    def counted(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def call(*given: Any, **options: Any) -> Any:
+            late.extend([name] * (clock.late > 0))
+            return original(*given, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(cp.Problem, "get_problem_data")
+    counted(MinNorm, "farthest")
+    monkeypatch.setattr(robust, "_SPANNED", 5)
+    overlap = ucm.GroupLasso(np.arange(12) // 3) + ucm.GroupLasso((np.arange(12) + 1) // 3)
+    models: list[Any] = [
+        ucm.Logistic() + 2.0 * ucm.LInf() + overlap,
+        ucm.Logistic() + 200.0 * ucm.LInf() + overlap,  # w = 0
+        ucm.Gelbrich(pos, 0.1, 0.5) - ucm.Gelbrich(neg, 0.1, 0.5),
+    ]
+    for model in models:
+        for readings in (1, 3, 8, 21):
+            plan, clock = ucm.compile(model, FEW, OF_FEW), Clock(monkeypatch, readings)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                solution = plan.solve(time_limit=60.0)
+            assert not late and solution.status in ("time_limit", "optimal")
+
+
+def test_a_conic_program_needs_no_matrix_of_variables_times_samples() -> None:
+    """Such a matrix, of parameters in CVXPY, has 3,000 x 2,500 entries here, 60 MB, times some copies."""
+    labels = np.where(np.arange(2000) % 2, 1.0, -1.0)
+    table = sparse.random_array((2000, 500), density=2e-3, rng=np.random.default_rng(2), format="csr")
+    tracemalloc.start()
+    try:
+        with pytest.warns(ConvergenceWarning):
+            ucm.compile(ucm.Hinge() + ucm.Lp(1.5), table, labels, solver="clarabel").solve(max_iter=1)
+        assert tracemalloc.get_traced_memory()[1] < 5e7
+    finally:
+        tracemalloc.stop()

@@ -30,6 +30,7 @@ from ucm.compiler.route import (
     verdicts,
 )
 from ucm.data.bound_data import Data
+from ucm.data.deadline import time_of
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.kernel_features import FeatureFunction
 from ucm.data.options import COUNT, FLAG, OptionSpec, optional, options_of, within
@@ -247,7 +248,7 @@ class Plan:
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
         monitor = Monitor(tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound))
         try:
-            with self.data.overflow_guard():
+            with self.data.overflow_guard(), time_of(monitor):
                 solution = self._solve(monitor, warm_start, n_starts, bias_rule)
         except KeyboardInterrupt as stop:
             stop.add_note(f"solve: {monitor.last_report}")
@@ -422,7 +423,7 @@ class Plan:
         check_time_limit(time_limit, "bound")
         plan, solution = self._solution_with_plan("bound", solution)
         monitor = Monitor(solution.tol, time_limit=time_limit)
-        with self.data.overflow_guard():
+        with self.data.overflow_guard(), time_of(monitor):
             improved = plan._with_better_bound(solution, float(ratio), monitor)
         if improved is not solution:
             improved = replace(improved, plan=solution.plan)
@@ -697,7 +698,10 @@ def _judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> V
     if verdict is None and is_proven(certificate, tol):
         verdict = Verdict("optimal", f"proven: {certificate}")
     if verdict is None:
-        gap, why = certificate.relative_gap, proof.answer.message
+        answer = proof.answer
+        if answer.status == "converged" and monitor.timed_out:  # another solver or form would go on
+            answer = _stopped_by(answer.interrupted(), monitor)
+        gap, why = certificate.relative_gap, answer.message
         left = f"a relative gap of {gap:.2g}" if math.isfinite(gap) else "no lower bound"
         left += f" and a violation of {certificate.violation:.2g}, tolerance {tol:.2g}"
         message = (
@@ -706,7 +710,7 @@ def _judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> V
             else f"{solver} stopped with {left}. Scale the features, lower the solver's own tolerance, or "
             "take another solver."
         )
-        verdict = Verdict(proof.answer.status, message, warns=True)
+        verdict = Verdict(answer.status, message, warns=True)
     return verdict._replace(message=verdict.message + monitor.fallback_note)
 
 

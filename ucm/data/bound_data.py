@@ -113,8 +113,13 @@ class Space:
 
 def _origin(X: Matrix) -> Vec:
     """Return the middle of the values of each feature far from 0, relative to their range; 0 for others."""
-    ends = (X.min(axis=0), X.max(axis=0))
-    low, high = (np.ravel(v.toarray() if sparse.issparse(v) else v) for v in ends)
+    if sparse.issparse(X):
+        origin, stored = np.zeros(X.shape[1]), np.bincount(X.indices, minlength=X.shape[1])
+        full = np.flatnonzero(stored >= X.shape[0])  # the others have a zero
+        if full.size:
+            origin[full] = _origin(X[:, full].toarray())
+        return origin
+    low, high = X.min(axis=0), X.max(axis=0)
     middle = low + 0.5 * (high - low)
     return np.where(np.abs(middle) > _FAR * (high - low), middle, 0.0)
 

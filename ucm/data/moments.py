@@ -85,6 +85,8 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
             part = part * roots[:, None]
             s += roots @ part
         gram += part.T @ part
+    if X.shape[1] > _LONG:  # copies of the result take as long
+        check_time()
     return gram, s
 
 

@@ -36,7 +36,7 @@ from ucm.data.weights import Factors, positive_rows, tagged, untagged
 from ucm.errors import DataError, brief
 
 _BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
-_PART = 8192  # rows
+_PART = 32768  # rows
 _FOLDS = integer_from(2)
 _THREADS = 4  # at most by default: more threads wait for the memory
 

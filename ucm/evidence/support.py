@@ -11,6 +11,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import DataError, EmptySetError, SolverError, brief
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.sets.combination import Combination, is_number, times
@@ -81,7 +82,7 @@ class SupportFunction:
         parameter.value = g / unit
         failure = ""
         for options in (accuracy("CLARABEL", _ACCURACY), {}):
-            failure = attempt(problem, "CLARABEL", **options)
+            failure = attempt(problem, "CLARABEL", Monitor(), **options)  # no bound without it
             if not failure and not str(problem.status).endswith("inaccurate"):
                 break
         status = str(problem.status)

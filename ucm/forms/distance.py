@@ -212,7 +212,7 @@ class MinNorm:
     def off_lines(self, x: Vec) -> Vec:
         """Return the projection of x orthogonal to the lines in U: another point of U if x is one."""
         lines = self.endless[0]
-        return x - lines @ (lines.T @ x)
+        return x - lines @ (lines.T @ x) if lines.size else x
 
     def bounded(self, w: Vec) -> Vec | None:
         """Return the vector nearest to w along which the support of -U is finite, as far as boxes decide.

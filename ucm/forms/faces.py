@@ -98,11 +98,14 @@ class SumOfHulls:
         for k, (rows, constraints) in enumerate(blocks):
             if constraints is None:
                 return None
-            check_time()
-            rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows) + 0.0
+            rows = rows.tocsr() if sparse.issparse(rows) else np.asarray(rows)
             shapes.append(rows.shape[0])
             for g in constraints:
-                distinct, merged = _merged(rows[g.entries])
+                check_time()
+                part = rows[g.entries]
+                part = part.toarray() if sparse.issparse(part) else part
+                part += 0.0  # no -0.0
+                distinct, merged = _merged(part)
                 most = np.broadcast_to(g.most, g.size)
                 cap = np.bincount(merged, most)
                 points.append(distinct)
@@ -113,6 +116,7 @@ class SumOfHulls:
         if not points:
             return None
         sizes = [cap.size for cap in caps]
+        check_time()
         return cls(
             center,
             np.ascontiguousarray(np.concatenate(points)),
@@ -141,6 +145,7 @@ class SumOfHulls:
         for g, mass in enumerate(self.masses):
             rows = slice(self.bounds[g], self.bounds[g + 1])
             if self.caps[rows].sum() > mass * (1.0 + _WHOLE):
+                check_time()
                 points = self.points[rows]
                 parts.append(points - points.mean(axis=0))
         return np.concatenate(parts)
@@ -286,6 +291,7 @@ def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
             if i % 256 == 0:
                 check_time()
             keys[i] = blake2b(row, digest_size=16).digest()
+        check_time()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return rows[first[order]], np.argsort(order)[inverse.ravel()]

@@ -284,12 +284,14 @@ def _span_of(image: MinNorm) -> NDArray[np.float64] | None:
     ends = np.cumsum([q.size for q in far])
 
     def along_weights(u: Vec) -> Vec:
+        check_time()
         u = np.where(np.abs(u) <= _ALONG * np.abs(u).max(), 0.0, u)
         g = np.split(u, ends[:-1])
         q = _difference(image.supports(g), image.supports([-v for v in g]))
         return u if q is None else np.concatenate(q)
 
     def along_features(u: Vec) -> Vec:
+        check_time()
         q = _difference(image.farthest(u), image.farthest(-u))
         return image.off_lines(u if q is None else image.matvec(q) - image.center)
 
@@ -319,7 +321,6 @@ def _all_differences(
     """
     rows, rank = np.zeros((0, large.size)), -1
     while True:
-        check_time()
         rows = np.vstack([rows, *map(across, probes)])
         basis, probes = _span(rows, large)
         if basis is None or basis.shape[1] == rank:
@@ -340,7 +341,8 @@ def _span(rows: NDArray[np.float64], large: Vec) -> tuple[NDArray[np.float64] | 
     none = np.zeros((0, n))
     if used.size == 0:
         return none.T, none
-    scaled = rows[:, used] / sizes[used]
+    check_time()
+    scaled = (rows if used.size == n else rows[:, used]) / sizes[used]
     if scaled.shape[0] >= used.size:
         gram = weighted_sums(scaled, np.ones(scaled.shape[0]))[0]
         check_time()

@@ -1,15 +1,14 @@
 """Solver by conic programs through CVXPY, for nearest points and for losses with penalties.
 
 Of a set the program is `min ||d z||_q` with `s d z = c + sum A_k q_k`, s the scale of the features and d, at
-most 1, that of each feature against it. Of losses and penalties it is built once: tilts are parameters of
-CVXPY.
+most 1, that of each feature against it.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,12 +16,15 @@ from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, WorstComposite
-from ucm.forms.solver import Answer, Session, Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.language.domains.conic_form import support
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
 from ucm.solvers.programs import Blocks, accuracy, attempt, column_sizes, duality_gap, ended, numbers
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 _LEAST = 1e-9  # least scale of a feature, relative to the largest
 _ACCURACY = 1e-9  # tolerance of interior-point methods, cheap as they converge fast
@@ -81,14 +83,11 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
             return "it has no cone for powers, which losses may need"
         return None if form.norm in (1.0, 2.0, np.inf) else "it has no cone for this norm"
 
-    def session(self, form: MinNorm | Composite | WorstComposite) -> Solver:
-        return self if isinstance(form, MinNorm) else _CvxpySession(self)
-
     def solve(
         self, form: MinNorm | Composite | WorstComposite, monitor: Monitor, start: Answer | None = None
     ) -> Answer:
         if isinstance(form, Composite):
-            return _CvxpySession(self).solve(form, monitor, start)
+            return self._penalized(form, monitor)
         if monitor.timed_out:
             return Answer(form.centers()).interrupted()
         import cvxpy as cp
@@ -127,6 +126,50 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         monitor.report(monitor.iterations, value, float("nan"))
         return answer.ended(status, _LEFT[status])
 
+    def _penalized(self, form: Composite, monitor: Monitor) -> Answer:
+        """Solve; without a proof again with the objective in units of its value, then of the root of it.
+
+        The tolerances of the solvers are absolute, and in some units their steps fail.
+        """
+        answer = self._penalized_once(form, monitor, 1.0)
+        value, gap = duality_gap(form, answer)
+        for power in (1.0, 0.5):
+            limited = monitor.timed_out or not monitor.may_continue
+            if form.tilt or value <= 1e-200 or gap <= 0.5 * monitor.tol * value or limited:
+                break
+            again = self._penalized_once(form, monitor, value**-power)
+            other, remaining = duality_gap(form, again)
+            if remaining < gap:
+                answer, value, gap = again, other, remaining
+        monitor.report(max(1, monitor.iterations), value, float("nan"))
+        proven = answer.status in _LEFT and gap <= 0.5 * monitor.tol * abs(value)
+        return answer.ended("converged", "") if proven else answer
+
+    def _penalized_once(self, form: Composite, monitor: Monitor, factor: float) -> Answer:
+        if monitor.timed_out:
+            return _failed(form, "interrupted", "")
+        problem, w, b, equation, above = _program(form, factor)
+        failure, name = "", self.name
+        # the gap is of first order in the dual error: the tightest tolerance that succeeds
+        for tight in (1e-3 * monitor.tol,) if self.backend in _FIRST_ORDER else _TIGHT:
+            failure = self.attempt(problem, monitor, tight)
+            done = not failure and problem.status not in ("unbounded", "infeasible")
+            if done or not monitor.may_continue or monitor.timed_out:
+                break
+        if failure:
+            return _failed(form, "stalled", f"{name} failed ({failure}); scale the features")
+        status = ended(problem, self.backend, monitor)
+        if w.value is None:
+            if status in ("interrupted", "max_iter"):
+                return _failed(form, status, _LEFT[status])
+            message = f"{name} ended with the status {problem.status!r}; scale the features"
+            return _failed(form, "unbounded" if problem.status == "unbounded" else "stalled", message)
+        slopes = numbers(equation.dual_value) / factor - form.linear.margin
+        normal = form.without_rounding(form.penalty.project_domain(numbers(w.value)))
+        q = [numbers(c.dual_value) / factor for c in above]
+        answer = Answer(w=normal, b=float(b.value), slopes=slopes, multipliers=q)
+        return answer.ended(status, _LEFT[status])
+
     def attempt(self, problem: Any, monitor: Monitor, tol: float) -> str:
         """Run the solver on a CVXPY problem with tolerance `tol`; return its error message, or "".
 
@@ -154,88 +197,35 @@ def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]
     return cp.norm(z, q) if q in (1.0, 2.0, np.inf) else cp.pnorm(z, q, approx=False)
 
 
-class _CvxpySession(Session[Composite]):
-    """Session that keeps its CVXPY problem while only the linear term changes.
+def _program(form: Composite, factor: float) -> tuple[cp.Problem, Any, Any, Any, list[Any]]:
+    """Return `factor` times the problem of a form in CVXPY, w, b, the equation of t and those of worst means.
 
-    Interior-point methods have no use for a start.
+    The tilt and the factor are constants: as parameters of CVXPY they cost a matrix of all variables times
+    all parameters, more than building the problem for every tilt.
     """
+    import cvxpy as cp
 
-    def __init__(self, conic: Conic) -> None:
-        super().__init__(conic)
-        self.conic = conic
-        self.form: Composite | None = None
-
-    def _problem(self, form: Composite) -> tuple:
-        import cvxpy as cp
-
-        previous = self.form
-        if previous is None or previous.penalties != form.penalties or not previous.same_terms(form):
-            # features scaled to size 1; `size` is the scale of the objective
-            unit = column_sizes(form.X)
-            unit = np.maximum(unit, _LEAST * unit.max(initial=0.0))
-            w = cp.multiply(1.0 / unit, cp.Variable(form.n))
-            b, t = cp.Variable() if form.intercept else cp.Constant(0.0), cp.Variable(form.m)
-            v, u, size = cp.Parameter(form.m), cp.Parameter(form.n), cp.Parameter(nonneg=True)
-            plain = Scope()
-            total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
-            total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
-            equation = t == cp.multiply(form.y, form.X @ w + b)
-            above, constraints = [], [equation]
-            for h in form.worst:  # s bounds the losses or means that q weighs, and q is its multiplier
-                d = h.map.shape[1]
-                s, q = cp.Variable(d), cp.Variable(d)
-                above.append(s >= h.map.matrix().T @ h.loss.cvxpy(t, 1.0, plain))
-                inside = [c for D in h.domains for c in D.own_constraints(q / d)]
-                height, within = support(q, inside, s / d)
-                total += height
-                constraints += [above[-1], *within]
-            problem = cp.Problem(cp.Minimize(size * total - v @ t - u @ w), constraints)
-            self.form, self.problem = form, (problem, w, b, v, u, size, equation, above)
-        return self.problem
-
-    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
-        """Solve; without a proof again with the objective in units of its value, then of the root of it.
-
-        The tolerances of the solvers are absolute, and in some units their steps fail.
-        """
-        answer = self._solve(form, monitor, 1.0)
-        value, gap = duality_gap(form, answer)
-        for power in (1.0, 0.5):
-            limited = monitor.timed_out or not monitor.may_continue
-            if form.tilt or value <= 1e-200 or gap <= 0.5 * monitor.tol * value or limited:
-                break
-            again = self._solve(form, monitor, value**-power)
-            other, remaining = duality_gap(form, again)
-            if remaining < gap:
-                answer, value, gap = again, other, remaining
-        monitor.report(max(1, monitor.iterations), value, float("nan"))
-        proven = answer.status in _LEFT and gap <= 0.5 * monitor.tol * abs(value)
-        return answer.ended("converged", "") if proven else answer
-
-    def _solve(self, form: Composite, monitor: Monitor, factor: float) -> Answer:
-        problem, w, b, v, u, size, equation, above = self._problem(form)
-        tilt, tol = form.linear, monitor.tol
-        v.value, u.value, size.value = factor * tilt.margin, factor * tilt.normal, factor
-        failure, name = "", self.name
-        # the gap is of first order in the dual error: the tightest tolerance that succeeds
-        for tight in (1e-3 * tol,) if self.conic.backend in _FIRST_ORDER else _TIGHT:
-            failure = self.conic.attempt(problem, monitor, tight)
-            done = not failure and problem.status not in ("unbounded", "infeasible")
-            if done or not monitor.may_continue or monitor.timed_out:
-                break
-        if failure:
-            return _failed(form, "stalled", f"{name} failed ({failure}); scale the features")
-        status = ended(problem, self.conic.backend, monitor)
-        if w.value is None:
-            if status in ("interrupted", "max_iter"):
-                return _failed(form, status, _LEFT[status])
-            message = f"{name} ended with the status {problem.status!r}; scale the features"
-            return _failed(form, "unbounded" if problem.status == "unbounded" else "stalled", message)
-        slopes = numbers(equation.dual_value) / factor - tilt.margin
-        normal = form.without_rounding(form.penalty.project_domain(numbers(w.value)))
-        q = [numbers(c.dual_value) / factor for c in above]
-        answer = Answer(w=normal, b=float(b.value), slopes=slopes, multipliers=q)
-        return answer.ended(status, _LEFT[status])
+    # features scaled to size 1
+    unit = column_sizes(form.X)
+    unit = np.maximum(unit, _LEAST * unit.max(initial=0.0))
+    w: Any = cp.multiply(1.0 / unit, cp.Variable(form.n))
+    b, t = cp.Variable() if form.intercept else cp.Constant(0.0), cp.Variable(form.m)
+    plain, tilt = Scope(), form.linear
+    total: Any = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
+    total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
+    if form.tilt is not None:
+        total -= tilt.margin @ t + tilt.normal @ w
+    equation = t == cp.multiply(form.y, form.X @ w + b)
+    above, constraints = [], [equation]
+    for h in form.worst:  # s bounds the losses or means that q weighs, and q is its multiplier
+        d = h.map.shape[1]
+        s, q = cp.Variable(d), cp.Variable(d)
+        above.append(s >= h.map.matrix().T @ h.loss.cvxpy(t, 1.0, plain))
+        inside = [c for D in h.domains for c in D.own_constraints(q / d)]
+        height, within = support(q, inside, s / d)
+        total += height
+        constraints += [above[-1], *within]
+    return cp.Problem(cp.Minimize(factor * total), constraints), w, b, equation, above
 
 
 def _failed(form: Composite, status: str, message: str) -> Answer:

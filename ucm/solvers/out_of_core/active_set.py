@@ -137,7 +137,7 @@ def _held(
     X: Matrix, y: ArrayLike, state: NDArray[np.int8], caps: NDArray[np.float64]
 ) -> tuple[NDArray[np.int8], Vec]:
     """Return the weights in the answer of the rows of a block, by class and zone; 0 for active rows."""
-    caps, y = np.pad(caps, ((0, 0), (0, 1))), np.asarray(y)
+    caps, y = np.column_stack([caps, np.zeros(2)]), np.asarray(y)
     return state, np.abs(y) * caps[(y <= 0.0).astype(np.intp), state]
 
 
