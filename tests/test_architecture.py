@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -76,6 +77,7 @@ def imports(
             yield from imports(node, inside or deeper, typing)
 
 
+@cache
 def tree_of(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
@@ -84,44 +86,50 @@ def internal(module: str) -> bool:
     return module == "ucm" or module.startswith("ucm.")
 
 
-def per_file(name: str, files: list[Path] = FILES) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(name, files, ids=[str(f.relative_to(ROOT)) for f in files])
-
-
-@per_file("file")
-def test_a_file_belongs_to_a_floor(file: Path) -> None:
-    assert unit(module_name(file)) in LEVEL
-
-
-@per_file("file")
-def test_a_module_imports_no_higher_floor(file: Path) -> None:
+def statements(file: Path) -> Iterator[tuple[str, str, ast.stmt, str, bool, bool]]:
+    """The imports of a file: where it stands, its module, and what `imports` yields."""
     here = module_name(file)
-    for node, module, _, _ in imports(tree_of(file)):
-        if internal(module):
-            assert LEVEL[unit(module)] <= LEVEL[unit(here)], f"line {node.lineno}: {module}"
-
-
-@per_file("file")
-def test_no_relative_import_and_none_of_ucm_inside_a_function(file: Path) -> None:
-    for node, module, inside, _ in imports(tree_of(file)):
-        assert not (isinstance(node, ast.ImportFrom) and node.level), f"line {node.lineno}"
-        assert not (inside and internal(module)), f"line {node.lineno}: {module} in a function"
-
-
-@per_file("file")
-def test_who_imports_the_heavy_libraries(file: Path) -> None:
-    here = unit(module_name(file))
     for node, module, inside, typing in imports(tree_of(file)):
+        yield f"{file.relative_to(ROOT)}:{node.lineno}: {module}", here, node, module, inside, typing
+
+
+IMPORTS = [one for file in FILES for one in statements(file)]
+
+
+def test_a_file_belongs_to_a_floor() -> None:
+    assert [str(file) for file in FILES if unit(module_name(file)) not in LEVEL] == []
+
+
+def test_a_module_imports_no_higher_floor() -> None:
+    assert [
+        where
+        for where, here, _, module, _, _ in IMPORTS
+        if internal(module) and LEVEL[unit(module)] > LEVEL[unit(here)]
+    ] == []
+
+
+def test_no_relative_import_and_none_of_ucm_inside_a_function() -> None:
+    assert [
+        where
+        for where, _, node, module, inside, _ in IMPORTS
+        if (isinstance(node, ast.ImportFrom) and node.level) or (inside and internal(module))
+    ] == []
+
+
+def test_who_imports_the_heavy_libraries() -> None:
+    """The C library by one package, scikit-learn at the top of estimators only, the others in functions."""
+    wrong = []
+    for where, here, _, module, inside, typing in IMPORTS:
+        top = module.split(".")[0]
         if typing:
             continue
-        top = module.split(".")[0]
-        where = f"line {node.lineno}: {module}"
-        if top in {"_cffi_backend", "cffi", "ctypes"}:
-            assert here == "native", where
-        if top == "sklearn":
-            assert here == "estimators" or inside, where
-        if top in {"cvxpy", "matplotlib"}:
-            assert inside, f"{where}: load it lazily"
+        if top in {"_cffi_backend", "cffi", "ctypes"} and unit(here) != "native":
+            wrong.append(where)
+        if top == "sklearn" and not (unit(here) == "estimators" or inside):
+            wrong.append(where)
+        if top in {"cvxpy", "matplotlib"} and not inside:
+            wrong.append(where)
+    assert not wrong
 
 
 def test_the_package_has_no_loose_module() -> None:
@@ -132,23 +140,18 @@ def test_domains_know_only_the_contracts_and_the_kernels() -> None:
     vectors = "ucm.language.statistics.affine"  # a vector of sizes is one
     entropy = "ucm.language.losses"  # the KL ball is the divergence ball of the exponential loss
     allowed = {"ucm.errors", "ucm.data.linear_map", "ucm.language", vectors, entropy}
-    for file in (PACKAGE / "language" / "domains").rglob("*.py"):
-        for node, module, _, _ in imports(tree_of(file)):
-            if internal(module) and unit(module) != "native":
-                where = f"{file.name}, line {node.lineno}: {module}"
-                folder = module.rpartition(".")[0]
-                assert {module, folder} & {*allowed, "ucm.language.domains"}, where
+    allowed |= {"ucm.language.domains"}
+    for where, here, _, module, _, _ in IMPORTS:
+        if here.startswith("ucm.language.domains") and internal(module) and unit(module) != "native":
+            assert {module, module.rpartition(".")[0]} & allowed, where
 
 
 def test_solvers_do_not_import_each_other() -> None:
     """What several share stands in a file without a solver."""
     homes = {vars(ucm.solvers)[name].__module__ for name in ucm.solvers.__all__}
-    for file in (PACKAGE / "solvers").rglob("*.py"):
-        here = module_name(file)
-        if here == "ucm.solvers":
-            continue  # the list of exports
-        for node, module, _, _ in imports(tree_of(file)):
-            assert module == here or module not in homes, f"{file.name}, line {node.lineno}"
+    for where, here, _, module, _, _ in IMPORTS:
+        if here.startswith("ucm.solvers."):  # ucm.solvers itself is the list of exports
+            assert module == here or module not in homes, where
 
 
 def test_there_is_no_import_cycle() -> None:
@@ -170,16 +173,19 @@ def test_there_is_no_import_cycle() -> None:
         visit(module, ())
 
 
-@per_file("file")
-def test_no_assert_guards_against_a_user_error(file: Path) -> None:
-    found = [node.lineno for node in ast.walk(tree_of(file)) if isinstance(node, ast.Assert)]
-    assert not found, f"assert on lines {found}"
+def test_no_assert_guards_against_a_user_error() -> None:
+    assert [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in FILES
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.Assert)
+    ] == []
 
 
-@per_file("file")
-def test_no_module_changes_the_filters_of_warnings(file: Path) -> None:
+def test_no_module_changes_the_filters_of_warnings() -> None:
     """They hold for all threads of the process."""
-    assert not re.search("catch_warnings|filterwarnings|simplefilter|showwarning", file.read_text())
+    words = re.compile("catch_warnings|filterwarnings|simplefilter|showwarning")
+    assert [str(file.relative_to(ROOT)) for file in FILES if words.search(file.read_text("utf-8"))] == []
 
 
 def test_importing_ucm_loads_nothing_heavy() -> None:

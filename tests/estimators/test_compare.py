@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
 import ucm
@@ -166,6 +167,30 @@ def test_bad_input_is_refused(change: dict[str, Any], error: type[Exception], wo
     given = {"models": [Fails()], "X": X, "y": Y, **change}
     with pytest.raises(error, match=words):
         ucm.compare(given.pop("models"), given.pop("X"), given.pop("y"), **given)
+
+
+@pytest.mark.parametrize("tune", [False, True])
+def test_metadata_is_routed(tune: bool) -> None:
+    """Weights reach a step of a pipeline that requests them: copies of samples are its reference."""
+    weights = np.tile([1.0, 2.0, 3.0], 20)
+    folds = list(StratifiedKFold(2).split(X, Y))
+    svm: Any = SVC(kernel="linear")
+    model = models.svm(1.0)
+    pipeline = make_pipeline(MinMaxScaler(), svm)
+    with sklearn.config_context(enable_metadata_routing=True):
+        with pytest.raises(ucm.ParameterError, match="set_fit_request"):
+            ucm.compare([pipeline], X, Y, cv=folds, sample_weight=weights, progress=False)
+        svm.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        given = {"sample_weight": weights, "subgroup": np.tile(list("ab"), 30), "tune": tune, "n_values": 2}
+        found = ucm.compare([pipeline, model], X, Y, cv=folds, **given, n_jobs=2, progress=False)
+    assert [one.failures for one in found] == [{}, {}]
+    routed = next(one for one in found if one.name == "MinMaxScaler + SVC")
+    for k, (train, test) in enumerate(folds):
+        copies = np.repeat(train, weights[train].astype(int))
+        scaler = MinMaxScaler().fit(X[train])
+        clf = SVC(kernel="linear").fit(scaler.transform(X[copies]), Y[copies])
+        copies = np.repeat(test, weights[test].astype(int))
+        assert routed.fold_scores[k] == pytest.approx(clf.score(scaler.transform(X[copies]), Y[copies]))
 
 
 def test_a_comparison_is_drawn(mixed: ucm.Comparison) -> None:

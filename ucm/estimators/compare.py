@@ -18,10 +18,11 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import stdtr
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
-from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
-from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils import column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
 
 from ucm.data.bound_data import bind, is_stored
@@ -230,8 +231,8 @@ def compare(
 ) -> Comparison:  # fmt: skip
     """Cross-validate models and estimators on the same folds, and test the differences from the best.
 
-    Each fold is one `sklearn.model_selection.cross_validate` of a clone. A model whose fit fails on a fold
-    has no mean score.
+    Fits and scores are those of `sklearn.model_selection.cross_validate`. A model whose fit or score fails
+    on a fold has no mean score.
 
     Parameters
     ----------
@@ -248,7 +249,8 @@ def compare(
         As in scikit-learn; larger is better. None means accuracy.
     sample_weight, subgroup : (m,) arrays, optional
         As in `ucm.compile`, for the fits that accept them; weights count in the scores too. An estimator
-        whose `fit` takes no weights is refused with them.
+        whose `fit` takes no weights is refused with them. With metadata routing they go to the fits that
+        request them, as the steps of a pipeline can; a declared model requests both.
     tune : bool, default=False
         Choose the sizes of declared models in each fold by `ClassifierCV` with 3 folds of its training part,
         as fractions of their admissible intervals: the relative `Param`s; else the `Param`s that are sizes of
@@ -318,17 +320,23 @@ def compare(
         tags: dict = {"sample_weight": read_weights(sample_weight, index.size)}
         if subgroup is not None:
             tags["subgroup"] = read_groups(subgroup, index.size).astype(object)
+        table = X if sparse.issparse(X) else np.asarray(X)
         folds = folds_of(cv, y, index, "compare", tags["sample_weight"])
         sizes = [(train.size, test.size) for train, test in folds]
         if tune:
-            estimators = _tuned(estimators, X, index, tags, scoring, n_values)
+            estimators = _tuned(estimators, table, index, tags, scoring, n_values)
         _check_estimators(estimators, scoring, tags)
-        _warn_of_scales(estimators, X)
+        _warn_of_scales(estimators, table)
         fold = partial(_fold, scoring, X, y, tags)
+
+    config = get_config()  # scikit-learn's configuration is one of a thread
 
     def work(name: str, k: int) -> tuple[str, int, _Fold]:
         try:
-            with silenced(ConvergenceWarning, ScaleWarning):  # `_warn_of_scales` warns once
+            with (
+                config_context(**config),
+                silenced(ConvergenceWarning, ScaleWarning),
+            ):  # `_warn_of_scales` warns once
                 return name, k, fold(estimators[name], *folds[k])
         except Exception as error:  # any error of an estimator: its row states the reason
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
@@ -353,7 +361,7 @@ def _samples(X: object, y: object) -> tuple[Matrix, np.ndarray, NDArray[np.intp]
     """Validate X and y, and return the samples, the labels and the class index of each sample."""
     refuse_unsound(X, "compare: X")
     try:
-        X, y = indexable(X, y)
+        X, y = indexable(X if hasattr(X, "shape") else np.asarray(X), y)
         labels = column_or_1d(y)
         return X, labels, labels_of(labels)[1]
     except UCMError:
@@ -377,16 +385,29 @@ def _check_estimators(
                 f"compare: scoring={brief(scoring)} does not fit {name} ({' '.join(str(error).split())}); "
                 "see sklearn.metrics.get_scorer_names()"
             ) from error
-        if tags["sample_weight"] is not None and not has_fit_parameter(estimator, "sample_weight"):
+        if tags["sample_weight"] is not None and not _takes(estimator, "sample_weight"):
             raise ParameterError(
                 f"compare: expected estimators whose fit takes sample_weight, got {name}, a "
-                f"{type(estimator).__name__}; leave it out, or compare without weights"
+                f"{type(estimator).__name__}; leave it out, compare without weights, or request them by "
+                "set_fit_request(sample_weight=True) with metadata routing"
             )
 
 
-def _warn_of_scales(estimators: Mapping[str, BaseEstimator], X: Matrix) -> None:
+def _takes(estimator: BaseEstimator, tag: str) -> bool:
+    """True if `fit` has this argument; with metadata routing, if it or a step inside requests the tag."""
+    if get_config()["enable_metadata_routing"]:
+        return tag in get_routing_for_object(estimator).consumes("fit", [tag])
+    return has_fit_parameter(estimator, tag)
+
+
+def _requesting(clf: Any) -> Any:
+    """Return the classifier of a declared model; with metadata routing it requests weights and groups."""
+    routed = get_config()["enable_metadata_routing"]
+    return clf.set_fit_request(sample_weight=True, subgroup=True) if routed else clf
+
+
+def _warn_of_scales(estimators: Mapping[str, BaseEstimator], table: Matrix) -> None:
     """Warn once of features with different scales, in place of one warning for each fit."""
-    table = X if sparse.issparse(X) else np.asarray(X)
     unscaled = (
         isinstance(estimator, Classifier | ClassifierCV) and not get_tags(estimator).input_tags.pairwise
         for estimator in estimators.values()
@@ -403,7 +424,7 @@ def _tuned(
     rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
     known_tags: dict[str, Any] = {name: v[rows] for name, v in tags.items() if v is not None}
     try:
-        data = bind(_safe_indexing(X, rows), np.where(index[rows] == 0, -1.0, 1.0), **known_tags)
+        data = bind(X[rows], np.where(index[rows] == 0, -1.0, 1.0), **known_tags)
     except DataError:  # X is not numeric: only estimators of other libraries can work
         return dict(estimators)
     tuned = dict(estimators)
@@ -417,7 +438,7 @@ def _tuned(
         if relative.relative_names():
             clf: Any = clone(estimator)
             clf.set_params(model=relative)
-            tuned[name] = ClassifierCV(clf, param_range=n_values, cv=INNER, scoring=scoring)
+            tuned[name] = _requesting(ClassifierCV(clf, param_range=n_values, cv=INNER, scoring=scoring))
     return tuned
 
 
@@ -441,7 +462,7 @@ def _estimators(models: object) -> dict[str, BaseEstimator]:
     for name, model in pairs:
         if isinstance(model, Node):
             as_declared(model, "compare")  # refuses other nodes
-            model = Classifier(model)  # type: ignore[arg-type]
+            model = _requesting(Classifier(model))  # type: ignore[arg-type]
         methods = ("fit", "predict", "get_params")
         if isinstance(model, type) or not all(callable(getattr(model, w, None)) for w in methods):
             raise ParameterError(
@@ -491,15 +512,22 @@ def _fold(
     estimator: BaseEstimator, train: NDArray[np.intp], test: NDArray[np.intp],
 ) -> _Fold:  # fmt: skip
     """Return the results of a clone that is fitted to the training part and scored on the test part."""
+    # `cross_validate` would stop at the first failure, and sets the warning filters of all threads.
     scorer: Any = check_scoring(estimator, scoring)
-    (A, t), (B, u) = _safe_split(estimator, X, y, train), _safe_split(estimator, X, y, test, train)
-    given = {n: v for n, v in tags.items() if v is not None and has_fit_parameter(estimator, n)}
+    columns = (train,) if get_tags(estimator).input_tags.pairwise else ()
     weights = {}
-    if tags["sample_weight"] is not None and (scoring is None or hasattr(scorer, "_score_func")):
-        weights = {"sample_weight": tags["sample_weight"][test]}
-    fitted, seconds = _fitted(estimator, A, t, **{name: v[train] for name, v in given.items()})
-    score = scorer(fitted, B, u, **weights)
+    if tags["sample_weight"] is not None and (scoring is None or hasattr(scorer, "set_score_request")):
+        weights = {"sample_weight": tags["sample_weight"][test]}  # a plain function takes none
+    given = {n: v[train] for n, v in tags.items() if v is not None and _takes(estimator, n)}
+    fitted, seconds = _fitted(estimator, _part(X, train, *columns), y[train], **given)
+    score = scorer(fitted, _part(X, test, *columns), y[test], **weights)
     return _described(fitted, float(score), seconds)
+
+
+def _part(X: Any, rows: NDArray[np.intp], *columns: NDArray[np.intp]) -> Any:
+    """Return rows of a data frame, a matrix or an array, of a Gram matrix also its columns."""
+    part = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    return part[:, columns[0]] if columns else part
 
 
 def _fold_of_rows(estimator: BaseEstimator, train: RowSource, test: RowSource) -> _Fold:
