@@ -102,10 +102,10 @@ class SumOfHulls:
             shapes.append(rows.shape[0])
             for g in constraints:
                 check_time()
-                part = rows[g.entries]
-                part = part.toarray() if sparse.issparse(part) else part
-                part += 0.0  # no -0.0
-                distinct, merged = _merged(part)
+                part: Matrix = rows[g.entries]
+                distinct, merged = _merged(
+                    np.asarray(part.toarray() if sparse.issparse(part) else part) + 0.0
+                )
                 most = np.broadcast_to(g.most, g.size)
                 cap = np.bincount(merged, most)
                 points.append(distinct)

@@ -15,6 +15,7 @@ from ucm.data.weights import EffectiveWeights
 from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Domain, SampleWeights, UncertaintySet
+from ucm.language.cvx import quiet_solve
 from ucm.language.domains import Simplex
 from ucm.language.domains.box import refuse_bounds
 from ucm.language.node import Notation, converted
@@ -235,5 +236,5 @@ def maximum(pieces: Sequence[BoundDomain], g: Vec) -> tuple[float, Vec]:
     unit = float(np.abs(g).max(initial=0.0)) or 1.0
     q = cp.Variable(g.size)
     inside = [c for D in pieces for c in D.own_constraints(q)]
-    cp.solve(cp.Problem(cp.Maximize((g / unit) @ q), inside), "CLARABEL")
+    quiet_solve(cp.Problem(cp.Maximize((g / unit) @ q), inside), "CLARABEL")
     return float(g @ q.value), q.value
