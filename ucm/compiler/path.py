@@ -34,10 +34,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective, as_declared
 from ucm.language.robust import RobustMargin
 
-Table = NDArray[np.float64]
-
 _ON_EMPTY = one_of("raise", "skip")
-_AFFINE = 1e-12  # the relative deviation of bounds that count as affine in the parameter
 _PROGRESS = OptionSpec("a function of a place and a solution", lambda x: x is None or callable(x))
 
 

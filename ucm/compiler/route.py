@@ -74,16 +74,21 @@ def _by_products(form: MinNorm) -> bool:
     """True if conjugate gradients cost less than forming and factoring the Newton systems.
 
     Always for uncoupled Euclidean balls; of other uncoupled blocks but hulls, if a system costs as much as
-    about 20 passes; of coupled blocks, if the systems are too large.
+    about 20 passes; of coupled blocks, whose systems the row before refuses as too large.
     """
     if form.couplings:
-        return solvers.SSNAL().refuse(form) is not None
+        return True
     if all(isinstance(b.domain, NormBall) and b.domain.euclidean for b in form.blocks):
         return True
     if not _without_hulls(form) or form.n > sum(b.map.shape[1] for b in form.blocks):
         return False
     work = 0.5 * sum(b.map.squares for b in form.blocks) + form.n**3 / 60.0
     return work > _PRODUCTS * form.stored
+
+
+def _by_systems(form: MinNorm) -> bool:
+    """True if forming and factoring the Newton systems pays; always tried for coupled blocks."""
+    return bool(form.couplings) or (_systems_pay(form) and not _by_products(form))
 
 
 def _by_pairs(form: MinNorm | HingeDual) -> bool:
@@ -160,12 +165,12 @@ ROUTES = (
         _systems_pay,
         fallback="ssnal",
     ),
+    Route(solvers.SSNAL(), "systems of a few thousand at most: few passes, high accuracy", _by_systems),
     Route(
         solvers.SSNAL(iterative=True),
         "Euclidean balls, or systems of any order: conjugate gradients",
         _by_products,
     ),
-    Route(solvers.SSNAL(), "systems of a few thousand at most: few passes, high accuracy", _systems_pay),
     Route(solvers.APG(), "any size: one pass an iteration, exact projections"),
     Route(solvers.ALM(solvers.APG()), "coupled blocks: augmented Lagrangian around APG"),
     Route(solvers.SMO(), "inner products only: pairs on rows of the Gram matrix as needed", _by_pairs),

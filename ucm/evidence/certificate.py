@@ -42,8 +42,7 @@ def fault(suspect: str, *declared: Node) -> str:
 
     The suspect is a part of this library; custom classes of the declaration are blamed before it.
     """
-    nodes = (type(node) for root in declared for node in root.walk())
-    custom = {node.__name__ for node in nodes if node.__module__.split(".")[0] != "ucm"}
+    custom = {name for root in declared for name in root.custom_classes}
     if not custom:
         return f"{suspect} is wrong: please report it"
     return (

@@ -237,7 +237,8 @@ class Monitor:
 
 def check_time_limit(time_limit: object, where: str) -> None:
     """Raise `ParameterError` unless the time limit is a positive number of seconds or None."""
-    _LIMIT.check(where, "time_limit", time_limit, "leave it out to solve to the end")
+    if time_limit is not None:
+        _LIMIT.check(where, "time_limit", time_limit, "leave it out to solve to the end")
 
 
 def limit_from(time_limit: float | None, began: float) -> TimeLimit | None:

@@ -273,6 +273,13 @@ class Node(metaclass=Kind):
             yield x
             left.extend(reversed(x.children()))
 
+    @functools.cached_property
+    def custom_classes(self) -> frozenset[str]:
+        """The names of the classes in this tree that are not of this library."""
+        name, module = type(self).__name__, type(self).__module__
+        own = frozenset() if module.split(".")[0] == "ucm" else frozenset([name])
+        return own.union(*(node.custom_classes for node in self.children()))
+
     def nodes_of_type(self, kind: type[Sort]) -> tuple[Sort, ...]:
         """Return the nodes of one type in this tree, in depth-first preorder."""
         return tuple(x for x in self.walk() if isinstance(x, kind))
