@@ -187,8 +187,8 @@ class _CvxpySession(Session[Composite]):
                 s, q = cp.Variable(d), cp.Variable(d)
                 above.append(s >= h.map.matrix().T @ h.loss.cvxpy(t, 1.0, plain))
                 inside = [c for D in h.domains for c in D.own_constraints(q / d)]
-                height, within = support(q, inside, s / d)
-                total += height
+                height, within = support(q, inside, s)
+                total += height / d
                 constraints += [above[-1], *within]
             problem = cp.Problem(cp.Minimize(size * total - v @ t - u @ w), constraints)
             self.form, self.problem = form, (problem, w, b, v, u, size, equation, above)
