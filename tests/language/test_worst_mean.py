@@ -166,7 +166,7 @@ def test_a_worst_mean_has_the_optimum_of_a_program_by_hand(name: str) -> None:
 def test_uniform_weights_give_the_mean_of_the_loss() -> None:
     sample_weight = _rng.integers(1, 4, _m).astype(float)
     for loss in (Hinge(), Logistic(), Exponential()):
-        for D in (_ratio(1), Box(1 / sample_weight.sum(), 1.0)):
+        for D in (_ratio(1), Box(1 / sample_weight.sum(), 1.0), KLBall(1.0), ChiSquareBall(0.0)):
             worst = ucm.solve(WorstMean(loss, D) + _lam, _X, _y, sample_weight=sample_weight)
             plain = ucm.solve(loss / sample_weight.sum() + _lam, _X, _y, sample_weight=sample_weight)
             assert worst.objective == pytest.approx(plain.objective, rel=1e-6)

@@ -15,7 +15,7 @@ from ucm.language.objective import Objective, TermMultiple
 from ucm.language.parameter import Expression, holds
 from ucm.language.robust import RobustMargin
 from ucm.ranges.lambda_max import lambda_max
-from ucm.ranges.parameter_range import effects, interval_of
+from ucm.ranges.parameter_range import effects, interval_of, weight_sets
 from ucm.ranges.relative_sizes import intervals_of
 
 _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
@@ -87,7 +87,7 @@ def spread(
     model: RobustMargin | Objective, datas: Sequence[Data], name: str, count: int, where: str,
     option: str, closed: bool = False,
 ) -> Vec:  # fmt: skip
-    """Return a grid over the admissible interval of a set, or up to lam_max for an objective.
+    """Return a grid over the interval of a set or of weights, or up to lam_max for an objective.
 
     The interval is the intersection over all `datas`. A relative parameter has fractions as values.
 
@@ -106,7 +106,7 @@ def spread(
         An interval has no lower end, or the intervals share no value.
     """
     relative = name in model.relative_names()
-    if isinstance(model, Objective):
+    if isinstance(model, Objective) and not weight_sets(model, name):
         tops = [lam.upper for data in datas if (lam := lambda_max(model, data, name)) is not None]
         if not relative and not tops:
             return model.params()[name] * np.geomspace(1.0 / _AROUND, _AROUND, count)

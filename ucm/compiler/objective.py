@@ -197,7 +197,10 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
     def _proof(self, answer: Answer, tol: float) -> Proof:
         w, b = declared_plane(self.model, *answer.plane)
         normal = FeatureNormal(self.data.X, w)
-        multipliers = answer.multipliers
+        q = iter(answer.multipliers)
+        multipliers = (
+            [next(q) if moves else None for moves in self.split.varies] if answer.multipliers else []
+        )
         certificate = certify_objective(self.model, self.data, normal, b, answer.slopes, tol, multipliers)
         return Proof(answer, certificate, certificate.primal, w, b)
 

@@ -277,7 +277,7 @@ def requested_solvers(requested: str | Solver, form: type) -> list[Solver]:
     if requested == "auto":
         return []
     if isinstance(requested, Solver):
-        return [requested] if issubclass(form, requested.takes) else []
+        return [requested] if form in requested.takes else []
     return [r.solver for r in ROUTES if r.solver.name == requested and form in r.solver.takes]
 
 

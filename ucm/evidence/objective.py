@@ -70,7 +70,7 @@ def certify_objective(
     b: float,
     slopes: Vec | None,
     tol: float = 0.0,
-    multipliers: Sequence[Vec] = (),
+    multipliers: Sequence[Vec | None] = (),
 ) -> Certificate:
     """Return the certificate of (w, b) for `loss + penalty`, by Fenchel duality at a dual point.
 
@@ -82,8 +82,8 @@ def certify_objective(
     those at (w, b). A relative gap of `tol` is enough.
 
     A worst mean has its value by the support function of its weights. Below it lies the sum of its losses
-    with any weights of the set; tried are those of the `multipliers`, the maximal ones at (w, b), and for
-    given `slopes` the nearest to the weights that these are of.
+    with any weights of the set; tried are those of the `multipliers`, the maximal ones at (w, b), also in
+    place of None, and for given `slopes` the nearest to the weights that these are of.
     """
     if model.penalised and isinstance(normal, FeatureNormal):
         w, b = lifted_plane(model, normal.w, b)
@@ -131,20 +131,21 @@ def _loss(model: Objective, data: Data, margin: Vec) -> float:
 
 
 def _weights(
-    G: ConvexPart, data: Data, margin: Vec, slopes: Vec | None, multipliers: Sequence[Vec]
+    G: ConvexPart, data: Data, margin: Vec, slopes: Vec | None, multipliers: Sequence[Vec | None]
 ) -> Iterator[tuple[list[Vec], float]]:
     """Yield sample weights of every worst mean, (m,) each, with their violation of their sets."""
     if not G.joint:
         yield [], 0.0
         return
     sets = [loss.weight_set for loss in G.joint]
-    if len(multipliers) == len(sets):
-        yield _members(sets, data, multipliers)
     images = [U.lower(data).blocks for U in sets]
     maps = [blocks[0].map for blocks in images]
     heights = [A.rmatvec(loss.loss.each(margin)) for A, loss in zip(maps, G.joint, strict=True)]
     domains = ([b.domain for b in blocks] for blocks in images)
     largest = [maximum(D, g)[1] for D, g in zip(domains, heights, strict=True)]
+    if multipliers:
+        given = [a if q is None else q for q, a in zip(multipliers, largest, strict=True)]
+        yield _members(sets, data, given)
     weights, outside = _members(sets, data, largest)
     yield weights, outside
     if slopes is None:

@@ -154,8 +154,8 @@ def joint_cvxpy(
     means = joint.means(lambda rows: joint.loss.cvxpy(t[rows], 1.0, scope), data)
     s = cp.Variable(means.shape[0], name="s")
     q, inside = joint.weights_cvxpy(data, scope)
-    height, constraints = support(s.size * q, inside, s / s.size)
-    return height, [s >= means, *constraints]
+    height, constraints = support(s.size * q, inside, s)
+    return height / s.size, [s >= means, *constraints]
 
 
 def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -> cp.Problem | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,7 @@ from ucm.language.worst_mean import maximum
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
 _ROUNDING = 1e-12  # of a margin of 1
+_POINT = 1e-7  # width of a set of weights, relative: a divergence of 1e-16 leaves about 1e-8
 _EVEN = np.linspace(-_FAR, _FAR, _GRID)
 _ROUNDS = 6  # of a grid between two such values
 _WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond
@@ -71,8 +73,17 @@ class WorstTerm:
 
     def weights(self, margin: Vec) -> Vec:
         """Return the weights of the samples that are maximal at these margins."""
-        losses = self.loss.each(margin)
+        return self._largest(self.loss.each(margin))
+
+    def _largest(self, losses: Vec) -> Vec:
         return self.map.matvec(maximum(self.domains, self.map.rmatvec(losses))[1])
+
+    @functools.cached_property
+    def only(self) -> Vec | None:
+        """The weights of the samples if they are the only ones, else None."""
+        g = np.random.default_rng(0).standard_normal(self.map.shape[0])
+        high, low = self._largest(g), self._largest(-g)
+        return high if np.abs(high - low).max() <= _POINT * high.max() else None
 
 
 @dataclass(frozen=True)
@@ -365,6 +376,7 @@ class DifferenceOfConvex:
     weights : of the losses of H, as for `Composite`
     start : the penalties of the convex problem with the losses of G
     unit : mu if all losses of G are ramps of one mu < 1; else 1
+    varies : for every declared joint loss False if it has only one vector of weights, as a sum of losses
     """
 
     G: Composite
@@ -373,6 +385,7 @@ class DifferenceOfConvex:
     weights: tuple[Vec | None, ...] = ()
     start: tuple[ProximalPenalty, ...] = ()
     unit: float = 1.0
+    varies: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
         vars(self)["weights"] = self.weights or (None,) * len(self.losses)
@@ -383,12 +396,20 @@ class DifferenceOfConvex:
         model, data = lifted(model, data)
         G, H = model.dc()
         losses, weights = weighed(G.losses, data)
-        worst = tuple(WorstTerm.of(loss, data) for loss in G.joint)
+        every, table = [WorstTerm.of(loss, data) for loss in G.joint], dict(zip(losses, weights, strict=True))
+        for h in every:  # with the only weights it is a sum of losses
+            if h.only is not None:
+                c = table.get(h.loss, np.zeros(data.m))
+                table[h.loss] = h.only + (1.0 if c is None else c)
+        losses, weights = tuple(table), tuple(table.values())
+        varies = tuple(h.only is None for h in every)
+        worst = tuple(itertools.compress(every, varies))
         kind, free = WorstComposite if worst else Composite, model.intercept is not None
         form = kind(data.X, data.y, losses, G.penalties, weights, intercept=free, worst=worst)  # type: ignore[arg-type]
         losses, weights = weighed(H.losses, data)
         unit = unit_of(form.losses)
-        return cls(form, losses, H.penalties, weights, model.penalty.surrogates(), unit)  # type: ignore[arg-type]
+        start = model.penalty.surrogates()
+        return cls(form, losses, H.penalties, weights, start, unit, varies)  # type: ignore[arg-type]
 
     @property
     def expected(self) -> Expected:

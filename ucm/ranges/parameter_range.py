@@ -169,9 +169,15 @@ def interval_of(
     return intervals_of_sizes(model, (name,), data, time_limit)[name]
 
 
+def weight_sets(model: Objective, name: str) -> list[UncertaintySet]:
+    """Return the sets of weights of the worst means of an objective whose domain has the parameter."""
+    joint = (loss for loss in model.dc()[0].joint if name not in loss.loss.params())
+    return [U for loss in joint if name in (U := loss.weight_set).params()]
+
+
 def _of_weights(model: Objective, data: Data, name: str, time_limit: float) -> Interval | None:
     """Return the interval in which the worst means of an objective have weights; None without such a size."""
-    sets = [U for loss in model.dc()[0].joint if name in (U := loss.weight_set).params()]
+    sets = weight_sets(model, name)
     sizes = [intervals_of_sizes(RobustMargin(U), (name,), data, time_limit)[name] for U in sets]
     if not sizes or min(x.lower for x in sizes) == -math.inf:
         return None

@@ -222,8 +222,8 @@ def _program(form: Composite, factor: float) -> tuple[cp.Problem, Any, Any, Any,
         s, q = cp.Variable(d), cp.Variable(d)
         above.append(s >= h.map.matrix().T @ h.loss.cvxpy(t, 1.0, plain))
         inside = [c for D in h.domains for c in D.own_constraints(q / d)]
-        height, within = support(q, inside, s / d)
-        total += height
+        height, within = support(q, inside, s)
+        total += height / d
         constraints += [above[-1], *within]
     return cp.Problem(cp.Minimize(factor * total), constraints), w, b, equation, above
 

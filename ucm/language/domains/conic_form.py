@@ -70,7 +70,7 @@ def perspective(
         form = _ConicForm.of(x, constraints)
         v = cp.Variable(form.size)
         image = reduce(add, [factor * (A @ v + b * t) for factor, A, b in form.terms])
-        return v[form.where], [c for rows, cone in form.cones for c in cone(image[rows], False)]
+        return v[form.where], [c for rows, _, cone in form.cones for c in cone(image[rows], False)]
 
 
 def support(
@@ -79,16 +79,19 @@ def support(
     """Return the support function at g of the values of an affine vector x under `constraints`.
 
     It is an expression that bounds `max <g, x>` from above under the returned constraints, and whose least
-    value it is.
+    value it is. The multipliers y have the units of their rows of A, as solvers need.
     """
     form = _ConicForm.of(x, constraints)
-    y = cp.Variable(form.rows)
+    sizes = np.max([abs(A).max(axis=1).toarray().ravel() for _, A, _ in form.terms], axis=0)
+    for rows, unit, _ in form.cones:
+        sizes[rows] = np.repeat(sizes[rows].reshape(-1, unit).max(axis=1), unit)
+    y = cp.multiply(1.0 / np.where(sizes > 0.0, sizes, 1.0), cp.Variable(form.rows))
     pull = reduce(add, [f * (A.T @ y) for f, A, _ in form.terms])
     height = reduce(add, [f * (b @ y) for f, _, b in form.terms])
     pulled = [pull[form.where] == -g]
     others = np.delete(np.arange(form.size), form.where)
     pulled += [pull[others] == 0] if others.size else []
-    return height, [*pulled, *(c for rows, cone in form.cones for c in cone(y[rows], True))]
+    return height, [*pulled, *(c for rows, _, cone in form.cones for c in cone(y[rows], True))]
 
 
 class _ConicForm(NamedTuple):
@@ -102,7 +105,7 @@ class _ConicForm(NamedTuple):
     rows: int
     size: int
     where: slice
-    cones: list[tuple[slice, Cone]]
+    cones: list[tuple[slice, int, Cone]]
 
     @classmethod
     def of(cls, x: cp.Expression, constraints: list[cp.Constraint]) -> _ConicForm:
@@ -134,8 +137,8 @@ class _ConicForm(NamedTuple):
         return cls(terms, m, n, slice(start, start + z.size), list(_cones(dims)))
 
 
-def _cones(dims: Any) -> Iterator[tuple[slice, Cone]]:
-    """Yield the rows of the cones of CVXPY in its order, with the constraints of a cone or of its dual."""
+def _cones(dims: Any) -> Iterator[tuple[slice, int, Cone]]:
+    """Yield the rows of the cones of CVXPY in its order, the rows of one cone, and its constraints."""
     alpha = np.array(dims.p3d)
 
     def exponential(x: cp.Expression, dual: bool) -> list[cp.Constraint]:
@@ -147,13 +150,13 @@ def _cones(dims: Any) -> Iterator[tuple[slice, Cone]]:
         return [cp.PowCone3D(cp.multiply(u, x[0::3]), cp.multiply(v, x[1::3]), x[2::3], alpha)]
 
     end = 0
-    for size, cone in (
-        (dims.zero, lambda x, dual: [] if dual else [x == 0]),
-        (dims.nonneg, lambda x, _: [x >= 0]),
-        *((size, lambda x, _: [cp.SOC(x[0], x[1:])]) for size in dims.soc),
-        (3 * dims.exp, exponential),
-        (3 * len(dims.p3d), power),
+    for size, unit, cone in (
+        (dims.zero, 1, lambda x, dual: [] if dual else [x == 0]),
+        (dims.nonneg, 1, lambda x, _: [x >= 0]),
+        *((size, size, lambda x, _: [cp.SOC(x[0], x[1:])]) for size in dims.soc),
+        (3 * dims.exp, 3, exponential),
+        (3 * len(dims.p3d), 3, power),
     ):
         if size:
-            yield slice(end, end + size), cone
+            yield slice(end, end + size), unit, cone
         end += size
