@@ -53,7 +53,7 @@ from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.sets.intersection import Intersection
-from ucm.language.statistics.affine import MatrixNode
+from ucm.language.statistics.affine import MatrixNode, Statistic
 from ucm.language.statistics.samples import SampleNode
 from ucm.ranges.generalised_nu_svm import radius_from_lambda
 from ucm.ranges.relative_sizes import with_numbers
@@ -314,7 +314,7 @@ def _lower_objective(
     """
     # a kernel hides the features that penalties use
     hidden = gram is not None and gram.kernel.name != "linear"
-    if not hidden and model.nodes_of_type(MatrixNode):
+    if not hidden and model.penalty.nodes_of_type(Statistic):
         model = replace(model, penalty=evaluated(model.penalty, data))
     terms = None if hidden and model.in_features() is not None else _hinge_terms(model, data)
     pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)

@@ -25,7 +25,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError
 from ucm.evidence.bound import FeatureNormal, KernelNormal, Normal
 from ucm.evidence.certificate import is_proven
-from ucm.evidence.objective import certify_objective, is_local, is_unattained
+from ucm.evidence.objective import certify_objective, constraint_multipliers, is_local, is_unattained
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
 from ucm.forms.monitor import Monitor
@@ -33,6 +33,7 @@ from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual, declar
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.objective import Objective
+from ucm.language.penalties.constraints import check_constraints
 from ucm.language.terms import Penalty
 from ucm.native import blas_threads
 from ucm.solvers import DCA
@@ -108,6 +109,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         self.model, self.data, self.requested, self.bias_rules = model, data, requested, bias_rules
         for penalty in model.nodes_of_type(Penalty):
             penalty.check_features(data.n)
+        check_constraints(model.penalty, data.n)
         self.split = DifferenceOfConvex.of(model, data)
         composite = self.split.convex and requested != DCA.name and not isinstance(requested, DCA)
         self.form = self.split.G if composite else self.split
@@ -142,6 +144,12 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             solver = replace(solver, n_starts=starts)
         with blas_threads(min(self.data.m, self.data.n)):
             return [self.answer(solver, monitor, start)]
+
+    def answer(
+        self, solver: Solver[Composite | DifferenceOfConvex], monitor: Monitor, start: Answer | None
+    ) -> Answer:
+        answer = super().answer(solver, monitor, start)
+        return replace(answer, w=self.split.G.penalty.project_domain(answer.plane[0]))  # rounding left it
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven."""
@@ -188,6 +196,9 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
         w, b = declared_plane(self.model, w, b)
         recovered = Recovered(w, b, None, weights, "variable")
+        if self.split.convex:
+            given = constraint_multipliers(self.model, self.data, w, b, weights)
+            recovered = replace(recovered, multipliers=given)
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
 
 

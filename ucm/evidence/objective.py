@@ -14,9 +14,11 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.evidence.bound import FeatureNormal, Normal, SampleDual, lower_bound
 from ucm.evidence.certificate import fault, of_objective
+from ucm.evidence.penalty_split import split_by_program
 from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
+from ucm.language.penalties.constraints import active_multipliers, constraints_of, joined, merged
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss
 
@@ -77,7 +79,8 @@ def certify_objective(
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
     tilt = plane.margin if H.losses else None
     point = SampleDual(losses, data.y, margin, slopes, tilt, free=model.intercept is not None)
-    penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
+    added: tuple = G.penalties
+    penalty = CombinedPenalty(joined(added, normal.w.size) if isinstance(normal, FeatureNormal) else added)
     enough = primal - tol * abs(primal) + plane.height
     bound, violation = lower_bound(point, normal, penalty, plane.normal, enough)
     dual, at_zero, wrong = bound - plane.height, 0.0, None
@@ -87,6 +90,29 @@ def certify_objective(
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)
     kind = "global" if model.convex else "local"
     return of_objective(primal, dual, violation, at_zero, kind=kind, wrong=wrong)
+
+
+def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weights: Vec) -> tuple[Vec, ...]:
+    """Return the multipliers of each constraint of a convex objective, from the weights of the samples.
+
+    The sum of the weighted samples y_i x_i is a subgradient of the penalty at w; the other terms take their
+    gradients, or their parts of the best split, and the rest is a combination of the rows that hold with
+    equality.
+    """
+    w, _ = lifted_plane(model, w, b)
+    model, data = lifted(model, data)
+    terms: tuple = model.dc()[0].penalties
+    constraints, z = constraints_of(terms, data.n), np.asarray(data.X.T @ (data.y * weights)).ravel()
+    if not constraints:
+        return ()
+    places = {k for k, _ in constraints}
+    others = [R for k, R in enumerate(terms) if k not in places]
+    slopes = [R.gradient(w) for R in others]
+    if any(g is None for g in slopes):
+        whole = merged([R for _, R in constraints])
+        split = split_by_program((*others, whole), z, w)
+        slopes = [] if split is None else split[:-1]
+    return tuple(active_multipliers([R for _, R in constraints], w, z - sum(slopes, np.zeros_like(z))))
 
 
 def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:

@@ -16,6 +16,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.forms.solver import Answer, Expected
 from ucm.language.losses import ShiftedHinge
 from ucm.language.objective import Objective, ScaledPenalty, of_all, split_scalar
+from ucm.language.penalties.constraints import joined
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import (
     ConvexLoss,
@@ -375,7 +376,8 @@ class DifferenceOfConvex:
         G, H = model.dc()
         losses, weights = weighed(G.losses, data)
         free = model.intercept is not None
-        form = Composite(data.X, data.y, losses, G.penalties, weights, intercept=free)  # type: ignore[arg-type]
+        penalties = joined(G.penalties, data.n)
+        form = Composite(data.X, data.y, losses, penalties, weights, intercept=free)
         losses, weights = weighed(H.losses, data)
         unit = unit_of(form.losses)
         return cls(form, losses, H.penalties, weights, model.penalty.surrogates(), unit)  # type: ignore[arg-type]
