@@ -78,6 +78,8 @@ PENALTIES = {
     "ElasticNet": ucm.ElasticNet(Param("ratio", 0.5)),
     "GroupLasso": ucm.GroupLasso([0, 0]),
     "Quadratic": ucm.Quadratic([[1.0, 0.6], [0.6, 1.0]]),
+    "LinearConstraint": ucm.LinearConstraint([[1.0, -1.0]], -0.5, 1.0),
+    "Bounds": ucm.Bounds([-0.5, 0.0], 1.0),
     "NonNegative": ucm.NonNegative(),
     "CappedL1": ucm.CappedL1(a),
     "ExpL0": ucm.ExpL0(Param("a", 2.0)),

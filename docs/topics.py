@@ -21,7 +21,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "sets": (
         "Uncertainty sets",
         {
-            "Samples": "pos neg signed Points",
+            "Samples": "pos neg signed Points PooledMean",
             "Sets in feature space": "Point Ball Ellipsoid Hull ReducedHull AffineImage ConvexUnion",
             "Ambiguity sets": "CVaR SpectralRisk ChiSquare TotalVariation Wasserstein Gelbrich",
             "Models": "RobustMargin",
@@ -36,7 +36,8 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "Losses of the margin": "Hinge SquaredHinge HuberHinge LeastSquares Logistic Exponential Ramp",
             "Worst means": "WorstMean",
-            "Convex penalties": "L2 L1 LInf Lp Norm ElasticNet GroupLasso Quadratic NonNegative",
+            "Convex penalties": "L2 L1 LInf Lp Norm ElasticNet GroupLasso Quadratic",
+            "Constraints": "LinearConstraint Bounds NonNegative",
             "Folded concave penalties": "CappedL1 ExpL0 MCP SCAD GroupMCP",
             "Sums": "Objective",
         },

@@ -31,11 +31,13 @@ from ucm.language.penalties import (
     L2,
     MCP,
     SCAD,
+    Bounds,
     CappedL1,
     ElasticNet,
     ExpL0,
     GroupLasso,
     GroupMCP,
+    LinearConstraint,
     LInf,
     Lp,
     NonNegative,
@@ -274,6 +276,13 @@ PENALTIES = [
     2 * Quadratic(sparse.csr_matrix(_CHAIN + np.eye(6))),
     Quadratic(_CHAIN) + L1() + NonNegative(),
     Quadratic(np.diag([1.0, 2.0, 0.0, 1.0, 1.0, 1.0])) + L1(),
+    NonNegative([True, False, False, True, True, False]),
+    Bounds(-0.5, [1.0, 0.0, np.inf, 2.0, 1.0, 0.3]) + 0.3 * L1(),
+    Bounds(0.0, 1.0) + 0.5 * L2(),
+    LinearConstraint(np.diff(np.eye(6), axis=0), 0.0) + L2(),
+    LinearConstraint(
+        [[1.0, 1.0, 0.0, 0.0, 2.0, 0.0], [0.0, 1.0, -1.0, 0.0, 0.0, 1.0]], [-1.0, 0.0], [0.5, 0.0]
+    ),
 ]
 
 OBJECTIVES = [

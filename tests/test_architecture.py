@@ -258,8 +258,8 @@ SOLVES = [
     ),
     (
         ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0),
-        31,
-    ),  # the fallback of its convex problems, and what it refuses
+        32,
+    ),  # the fallback of its convex problems, what it refuses, and constraints, which become one
 ]
 
 

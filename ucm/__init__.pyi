@@ -50,11 +50,13 @@ from .language.penalties import L1 as L1
 from .language.penalties import L2 as L2
 from .language.penalties import MCP as MCP
 from .language.penalties import SCAD as SCAD
+from .language.penalties import Bounds as Bounds
 from .language.penalties import CappedL1 as CappedL1
 from .language.penalties import ElasticNet as ElasticNet
 from .language.penalties import ExpL0 as ExpL0
 from .language.penalties import GroupLasso as GroupLasso
 from .language.penalties import GroupMCP as GroupMCP
+from .language.penalties import LinearConstraint as LinearConstraint
 from .language.penalties import LInf as LInf
 from .language.penalties import Lp as Lp
 from .language.penalties import NonNegative as NonNegative
@@ -77,6 +79,7 @@ from .language.sets import SpectralRisk as SpectralRisk
 from .language.sets import TotalVariation as TotalVariation
 from .language.sets import Wasserstein as Wasserstein
 from .language.statistics.samples import Points as Points
+from .language.statistics.samples import PooledMean as PooledMean
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed

@@ -12,11 +12,26 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from bundled import load
-from scipy import sparse
+from numpy.testing import assert_allclose
+from scipy import optimize, sparse
 
 import ucm
-from ucm import L1, L2, GroupLasso, GroupMCP, Hinge, Logistic, NonNegative, Norm, Param, Quadratic
+from ucm import (
+    L1,
+    L2,
+    Bounds,
+    GroupLasso,
+    GroupMCP,
+    Hinge,
+    LinearConstraint,
+    Logistic,
+    NonNegative,
+    Norm,
+    Param,
+    Quadratic,
+)
 from ucm.language.parameter import Scope
+from ucm.language.penalties.constraints import constraints_of
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.solvers.objective import proximal_step
 from ucm.solvers.objective.quadratic_models import ProximalQuadratic
@@ -80,6 +95,16 @@ CASES = {
         lambda w, n: cp.sum_squares(cp.diff(w)) + cp.norm1(w),
     ),
     "signs": Case(lambda n: NonNegative() + L2(), lambda w, n: cp.sum_squares(w), lambda w: [w >= 0]),
+    "bounds": Case(
+        lambda n: Bounds(-0.1, 0.2) + 0.5 * L2(),
+        lambda w, n: 0.5 * cp.sum_squares(w),
+        lambda w: [w >= -0.1, w <= 0.2],
+    ),
+    "budget": Case(
+        lambda n: LinearConstraint(np.ones(n), 0.1, 0.3) + 0.5 * L2(),
+        lambda w, n: 0.5 * cp.sum_squares(w),
+        lambda w: [cp.sum(w) >= 0.1, cp.sum(w) <= 0.3],
+    ),
     "signs, groups": Case(lambda n: NonNegative() + GroupLasso(groups(n)), by_group, lambda w: [w >= 0]),
 }
 
@@ -109,6 +134,113 @@ def test_penalties_are_their_definitions(case: str, name: str, shared_data: Call
         assert solution.objective == pytest.approx(reference, rel=1e-6, abs=1e-8)
         if loss.smooth() and case != "chain, sparse":
             assert plan.solver.name == "prox-newton"
+
+
+STEPS = np.diff(np.eye(5), axis=0)
+SLOPES = np.random.default_rng(3).standard_normal((20, 5))
+CONSTRAINTS = {  # with 0 inside, on the boundary and outside
+    "nonnegative": (NonNegative([1, 0, 0, 1, 1]), lambda w: [w[[0, 3, 4]] >= 0]),
+    "bounds": (Bounds(-0.2, [0.1, 0.2, 0.3, np.inf, 0.0]), lambda w: [w >= -0.2, w[[0, 1, 2, 4]] <= BOUND]),
+    "far bounds": (Bounds(0.1), lambda w: [w >= 0.1]),
+    "monotone": (LinearConstraint(STEPS, 0.0), lambda w: [STEPS @ w >= 0]),
+    "ordered and nonnegative": (
+        LinearConstraint(STEPS, 0.0) + NonNegative(),
+        lambda w: [STEPS @ w >= 0, w >= 0],
+    ),
+    "equation": (LinearConstraint(SLOPES[:2], 0.3, 0.3), lambda w: [SLOPES[:2] @ w == 0.3]),
+    "simplex": (
+        optimize.LinearConstraint(np.ones(5), 1.0, 1.0) + (NonNegative() + optimize.Bounds(-1.0, 0.5)),
+        lambda w: [cp.sum(w) == 1.0, w >= 0, w <= 0.5],
+    ),
+    "dependent rows": (LinearConstraint(SLOPES, -1.0, 1.0), lambda w: [cp.abs(SLOPES @ w) <= 1.0]),
+}
+BOUND = np.array([0.1, 0.2, 0.3, 0.0])
+BESIDE = {
+    "ridge": (0.5 * L2(), lambda w: 0.5 * cp.sum_squares(w)),
+    "lasso": (2 * L1(), lambda w: 2 * cp.norm1(w)),
+    "net": (2 * L1() + 0.3 * L2(), lambda w: 2 * cp.norm1(w) + 0.3 * cp.sum_squares(w)),
+    "norm": (Norm(), lambda w: cp.norm(w)),
+    "nothing": (0, lambda w: 0.0),
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_constraints_against_programs_by_hand(name: str, beside: str) -> None:
+    """Value, lower bound, and multipliers: the optimum changes by them where the bounds move."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5)) + 0.3
+    y = np.where(X @ np.array([1.0, -0.5, 0.3, 0.2, 0.1]) + 0.6 * rng.standard_normal(60) > 0.4, 1.0, -1.0)
+    (constraint, by_hand), (penalty, of_w) = CONSTRAINTS[name], BESIDE[beside]
+    for loss in (Hinge(), Logistic()):
+        w, b = cp.Variable(5), cp.Variable()
+        total = LOSSES[loss](cp.multiply(y, X @ w + b)) + of_w(w)
+        with warnings.catch_warnings(action="ignore"):
+            problem = cp.Problem(cp.Minimize(total), by_hand(w))
+            optimum = problem.solve(solver="CLARABEL", tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+        plan = ucm.compile(loss + penalty + constraint, X, y)
+        solution = plan.solve()
+        assert solution.status == "optimal", solution.message
+        assert solution.objective == pytest.approx(optimum, rel=2e-6)
+        assert solution.certificate.dual <= optimum * (1.0 + 1e-7)
+        assert plan.verify()
+        z = X.T @ (y * solution.weights)
+        if beside == "ridge":  # z = gradient of the ridge + A'mu
+            terms = [R for _, R in constraints_of((penalty + constraint).split()[0], 5)]
+            pulled = sum(R.matrix.T @ mu for R, mu in zip(terms, solution.multipliers, strict=True))
+            assert_allclose(z - solution.w, pulled, atol=2e-3 * np.abs(z).max())
+
+
+def test_covariance_fairness_and_its_multiplier() -> None:
+    """Zafar, Valera, Gomez Rodriguez and Gummadi (2017): the scores of two groups have nearly one mean."""
+    rng = np.random.default_rng(1)
+    X, group = rng.standard_normal((120, 4)), np.where(rng.random(120) < 0.4, "a", "b")
+    X[group == "a"] += np.array([1.0, 0.0, 0.5, 0.0])
+    y = np.where(X @ np.array([1.0, 1.0, 0.0, -0.5]) + rng.standard_normal(120) > 0.3, 1.0, -1.0)
+    a, b = (ucm.PooledMean(ucm.pos.group(g), ucm.neg.group(g)) for g in "ab")
+    d = X[group == "a"].mean(axis=0) - X[group == "b"].mean(axis=0)
+
+    def optimum(bound: float) -> float:
+        w, bias = cp.Variable(4), cp.Variable()
+        total = cp.sum(cp.logistic(-cp.multiply(y, X @ w + bias))) + 0.1 * cp.sum_squares(w)
+        problem = cp.Problem(cp.Minimize(total), [cp.abs(d @ w) <= bound])
+        return float(problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10))
+
+    model = Logistic() + 0.1 * L2() + LinearConstraint(a - b, -0.1, 0.1)
+    assert ucm.from_json(ucm.to_json(model)) == model and "x̄" in str(model)
+    solution = ucm.solve(model, X, y, subgroup=group, tol=1e-9)
+    assert solution.objective == pytest.approx(optimum(0.1), rel=1e-6)
+    (multiplier,) = solution.multipliers[0]
+    slope = (optimum(0.101) - optimum(0.099)) / 0.002
+    assert abs(multiplier) == pytest.approx(-slope, rel=1e-3)
+    classifier = ucm.Classifier(model).fit(X, y, subgroup=group)
+    assert abs(classifier.coef_[0] @ d) <= 0.1 * (1.0 + 1e-8)
+    with pytest.raises(ucm.DataError, match="has no route over rows"):
+        ucm.solve(model, ucm.open_rows(X, y, subgroup=group))
+
+
+def test_constraints_in_nonconvex_models_over_rows_and_beside_sets() -> None:
+    X, y = ucm.datasets.load("wine")
+    n = X.shape[1]
+    steps = np.diff(np.eye(n), axis=0)
+    for model in (
+        ucm.Ramp() + 5 * L2() + Bounds(0.0, 0.2),
+        Logistic() + ucm.MCP() + LinearConstraint(steps, 0),
+    ):
+        plan = ucm.compile(model, X, y)
+        solution = plan.solve()
+        assert solution.status in ("local", "stationary") and plan.verify()
+    model = Hinge() + L2() + LinearConstraint(steps, 0.0)
+    rows, memory = ucm.solve(model, ucm.open_rows(X, y)), ucm.solve(model, X, y)
+    assert rows.status == "optimal" and rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    cone = ucm.RobustMargin(ucm.models.nu_svm(0.2)) + NonNegative([True] * n)
+    w, rho, P, N = cp.Variable(n), cp.Variable(2), X[y > 0], X[y <= 0]
+    height = (
+        rho[0] + rho[1] + 10 / y.size * (cp.sum(cp.pos(-P @ w - rho[0])) + cp.sum(cp.pos(N @ w - rho[1])))
+    )
+    with warnings.catch_warnings(action="ignore"):
+        least = cp.Problem(cp.Minimize(height), [cp.norm(w) <= 1, w >= 0]).solve(solver="CLARABEL")
+    assert ucm.solve(cone, X, y).objective == pytest.approx(least, rel=1e-5)
 
 
 NEW_LOSSES = {
@@ -241,6 +373,21 @@ REFUSED = {
     "ucm.Quadratic([[1, 2], [0, 1]])": "symmetric",
     "ucm.Quadratic([[1, 2], [2, 1]])": "Quadratic: .* positive semidefinite, got the eigenvalue -1",
     "ucm.NonNegative('b')": "features has True or False",
+    "ucm.LinearConstraint([[1, 2]], 1, 0)": "no w has 1 <= value <= 0, in constraint 0",
+    "ucm.LinearConstraint([[1, 2]], [0, 1])": "a number for each of 1 constraints, got 2",
+    "ucm.LinearConstraint([[1, float('nan')]])": "a row of finite numbers",
+    "ucm.LinearConstraint('x')": "a row of finite numbers",
+    "ucm.LinearConstraint(ucm.pos.mean).value([1.0])": "expected samples for its statistics",
+    "ucm.Bounds([0, 1], [1, 2, 3])": "a number for each of 3 constraints",
+    "ucm.Bounds(float('inf'), float('inf'))": "no w has inf",
+    "ucm.solve(ucm.Hinge() + ucm.Bounds([0, 0], 1), X, y)": "2 features, got samples of 4",
+    "ucm.solve(ucm.Hinge() + ucm.LinearConstraint([[1, 2]], 0), X, y)": "2 features, got samples of 4",
+    "ucm.solve(ucm.Hinge() + ucm.LinearConstraint([1, 1, 1, 1], 9) + ucm.Bounds(-1, 1), X, y)": (
+        r"0 of LinearConstraint.*; 0, 1, 2, 3 of Bounds"
+    ),
+    "ucm.compile(ucm.Hinge() + ucm.L2() + ucm.Bounds(-1, 1), X, y, kernel='rbf')": "in the features",
+    "ucm.RobustMargin(U) + ucm.Bounds(-1, 1)": "bounds of 0 only",
+    "ucm.RobustMargin(U) + ucm.NonNegative()": "bounds of 0 only",
     "ucm.solve(ucm.Hinge() + ucm.L1(weights=[1, 2]), X, y)": "2 features, got samples of 4",
     "ucm.solve(ucm.Hinge() + 2 * ucm.GroupLasso([0, 1]) / 3, X, y)": "2 features, got samples of 4",
     "ucm.solve(ucm.Hinge() + ucm.L1() + ucm.GroupMCP([0]), X, y)": "1 features, got samples of 4",

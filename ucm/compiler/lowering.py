@@ -94,6 +94,7 @@ class Recovered:
     rho: float | None = None
     normal: Vec | None = None
     make_weights: Callable[[], Vec] | None = None
+    multipliers: tuple[Vec, ...] = ()
 
     def by_kernel(self, gram: Gram, c: Vec) -> Recovered:
         """Return the parts with w as the kernel expansion `sum_i c_i phi(x_i)`, without coordinates."""

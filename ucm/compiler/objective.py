@@ -28,7 +28,7 @@ from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, SolverError
 from ucm.evidence.certificate import is_proven
-from ucm.evidence.objective import certify_objective, is_local, is_unattained
+from ucm.evidence.objective import certify_objective, constraint_multipliers, is_local, is_unattained
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
 from ucm.forms.bound import FeatureNormal, KernelNormal, Normal
@@ -45,9 +45,10 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, split_scalar
+from ucm.language.penalties.constraints import check_constraints
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
-from ucm.language.statistics.affine import MatrixNode
+from ucm.language.statistics.affine import Statistic
 from ucm.language.terms import Penalty
 from ucm.native import blas_threads
 from ucm.solvers import DCA
@@ -123,6 +124,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         self.model, self.data, self.requested, self.bias_rules = model, data, requested, bias_rules
         for penalty in model.nodes_of_type(Penalty):
             penalty.check_features(data.n)
+        check_constraints(model.penalty, data.n)
         self.split = DifferenceOfConvex.of(model, data)
         composite = self.split.convex and requested != DCA.name and not isinstance(requested, DCA)
         self.form = self.split.G if composite else self.split
@@ -135,7 +137,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         """
         model, data, gram, solver = bound.model, bound.data, bound.gram, bound.requested
         hidden = bound.hides_features  # penalties use the features
-        if not hidden and model.nodes_of_type(MatrixNode):
+        if not hidden and model.penalty.nodes_of_type(Statistic):
             model = replace(model, penalty=evaluated(model.penalty, data))
         terms = None if hidden and model.in_features() is not None else _hinge_terms(model, data)
         pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
@@ -183,6 +185,12 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             solver = replace(solver, n_starts=starts)
         with blas_threads(min(self.data.m, self.data.n)):
             return [self.answer(solver, monitor, start)]
+
+    def answer(
+        self, solver: Solver[Composite | DifferenceOfConvex], monitor: Monitor, start: Answer | None
+    ) -> Answer:
+        answer = super().answer(solver, monitor, start)
+        return replace(answer, w=self.split.G.penalty.project_domain(answer.plane[0]))  # rounding left it
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven."""
@@ -233,6 +241,9 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
         w, b = declared_plane(self.model, w, b)
         recovered = Recovered(w, b, None, weights, "variable")
+        if self.split.convex:
+            given = constraint_multipliers(self.model, self.data, w, b, weights)
+            recovered = replace(recovered, multipliers=given)
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
 
 

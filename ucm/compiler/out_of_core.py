@@ -47,6 +47,7 @@ from ucm.language.loss_sets import as_loss_ball
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.objective import LossSum, Objective, split_scalar
+from ucm.language.penalties.constraints import check_constraints
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.sets.affine_image import AffineImage
@@ -470,6 +471,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         n = rows.n - model.penalised  # the last feature of the rows is that of the intercept
         for penalty in model.nodes_of_type(Penalty):
             penalty.check_features(n)
+        check_constraints(model.penalty, n)
         self.written_model = model
         if groups_in(model):  # what the rows weigh says in which group they are
             first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
@@ -546,7 +548,9 @@ def of_statistics(U: Node) -> bool:
 
 def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight) -> Data:
     """Return the statistics of one pass over rows: means and covariances, or counts and a sample."""
-    refused = isinstance(model, Objective) and (bool(model.nodes_of_type(Covariance)) or not takes(model))
+    refused = isinstance(model, Objective) and (
+        bool(model.penalty.nodes_of_type(SampleNode)) or not takes(model)
+    )
     if refused or model.relative_names() or by_lam(model):
         refuse_gathering(rows, f"{model!r}")
     factors = _factors(model, rows)

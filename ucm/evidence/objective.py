@@ -23,6 +23,7 @@ from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import ConvexPart, Objective
+from ucm.language.penalties.constraints import active_multipliers, constraints_of, joined, merged
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss
 from ucm.language.worst_mean import maximum
@@ -94,7 +95,8 @@ def certify_objective(
     primal = _loss(model, data, margin) + normal.value(model.penalty)
     plane = tangent_plane(H, data, normal, margin)
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
-    penalty = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
+    added: tuple = G.penalties
+    penalty = CombinedPenalty(joined(added, normal.w.size) if isinstance(normal, FeatureNormal) else added)
     enough = primal - tol * abs(primal) + plane.height
     tilt, free = plane.margin if H.losses else None, model.intercept is not None
     bound, violation = -np.inf, np.inf
@@ -184,6 +186,29 @@ def _members(sets: Sequence[UncertaintySet], data: Data, q: Sequence[Vec]) -> tu
         weights.append(np.maximum(x, 0.0))
         worst = max(worst, violation)
     return weights, worst
+
+
+def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weights: Vec) -> tuple[Vec, ...]:
+    """Return the multipliers of each constraint of a convex objective, from the weights of the samples.
+
+    The sum of the weighted samples y_i x_i is a subgradient of the penalty at w; the other terms take their
+    gradients, or their parts of the best split, and the rest is a combination of the rows that hold with
+    equality.
+    """
+    w, _ = lifted_plane(model, w, b)
+    model, data = lifted(model, data)
+    terms: tuple = model.dc()[0].penalties
+    constraints, z = constraints_of(terms, data.n), np.asarray(data.X.T @ (data.y * weights)).ravel()
+    if not constraints:
+        return ()
+    places = {k for k, _ in constraints}
+    others = [R for k, R in enumerate(terms) if k not in places]
+    slopes = [R.gradient(w) for R in others]
+    if any(g is None for g in slopes):
+        whole = merged([R for _, R in constraints])
+        split = split_by_program((*others, whole), z, w)
+        slopes = [] if split is None else split[:-1]
+    return tuple(active_multipliers([R for _, R in constraints], w, z - sum(slopes, np.zeros_like(z))))
 
 
 def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:

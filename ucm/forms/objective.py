@@ -20,6 +20,7 @@ from ucm.forms.solver import Answer, Expected
 from ucm.language.contracts import BoundDomain
 from ucm.language.losses import ShiftedHinge
 from ucm.language.objective import Objective, ScaledPenalty, of_all, split_scalar
+from ucm.language.penalties.constraints import joined
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import (
     ConvexLoss,
@@ -405,7 +406,8 @@ class DifferenceOfConvex:
         varies = tuple(h.only is None for h in every)
         worst = tuple(itertools.compress(every, varies))
         kind, free = WorstComposite if worst else Composite, model.intercept is not None
-        form = kind(data.X, data.y, losses, G.penalties, weights, intercept=free, worst=worst)  # type: ignore[arg-type]
+        penalties = joined(G.penalties, data.n)
+        form = kind(data.X, data.y, losses, penalties, weights, intercept=free, worst=worst)
         losses, weights = weighed(H.losses, data)
         unit = unit_of(form.losses)
         start = model.penalty.surrogates()

@@ -163,6 +163,9 @@ class Solution:
     coefficients : (m,) c with `w = sum_i c_i phi(x_i)` for a kernel
     expansion : the function `sum_i c_i k(x_i, x)`, or w in approximate kernel features
     params : the numbers of the model's parameters, relative sizes included
+    multipliers : of each constraint on w beside a convex loss, in the order of the declaration, (r,):
+        positive at an upper bound, negative at a lower one. The optimum changes by minus the multiplier for
+        each unit of the bound
     normal : (n,) M'w if a matrix M maps every sample of U: the normal of the samples before M
     make_summand_points, make_weights : the functions that compute `summand_points`, and `weights` over
         out-of-core rows; they hold the data, and pickles leave them out
@@ -193,6 +196,7 @@ class Solution:
     rho: float | None = None
     tol: float = 1e-6
     make_weights: Callable[[], Vec] | None = field(default=None, repr=False, compare=False)
+    multipliers: tuple[Vec, ...] = ()
 
     if not TYPE_CHECKING:  # type checkers would allow any attribute
 

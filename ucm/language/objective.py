@@ -18,6 +18,7 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import (
+    OPERATORS,
     Node,
     Notation,
     RotationInvariant,
@@ -207,6 +208,12 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
         return self.term.project_onto_domain_cone(z)
+
+    def project_domain(self, w: Vec) -> Vec:
+        return self.term.project_domain(w) if self.c() > 0.0 else w
+
+    def order(self) -> int:
+        return self.term.order()
 
     def norms(self) -> tuple[float, float, float] | None:
         norms, c = self.term.norms(), self.c()
@@ -492,7 +499,7 @@ def _sum(a: object, b: object) -> Any:
         return b.__radd__(a)  # which says what to write, or adds a penalty to a margin
     parts: list[Term] = []
     declared: set[tuple] = set()
-    for term in (a, b):
+    for term in map(OPERATORS["as constraint"], (a, b)):
         if not isinstance(term, Term):
             raise CompositionError(
                 f"{a!r} + {b!r}: expected losses and penalties, got {term!r}; "

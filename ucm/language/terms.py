@@ -369,6 +369,14 @@ class ProximalPenalty(Penalty):
         """
         return z
 
+    def project_domain(self, w: Vec) -> Vec:
+        """Return the projection of w on the domain of R, by default w itself, for a finite penalty."""
+        return w
+
+    def order(self) -> int:
+        """Return the order of the systems of the proximal map; 0, the default, if they cost little."""
+        return 0
+
     def norms(self) -> tuple[float, float, float] | None:
         """Return (a, c, s) if the penalty is `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`, else None."""
         return None

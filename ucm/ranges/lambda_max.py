@@ -39,12 +39,15 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
     """Return the interval (0, lambda_max] of the parameter `name`, or None if lambda_max is not known.
 
     At the upper end w = 0 is optimal, or critical if the objective is not convex; it is only excluded below
-    the upper end minus the gap. None if a loss is not convex, is a worst mean or has the
-    parameter, the penalty is not affine in it, the multiplied terms have no kink at 0, or a search fails.
+    the upper end minus the gap. None if a loss is not convex, is a worst mean or has the parameter, w = 0
+    breaks a constraint, the penalty is not affine in the parameter, the multiplied terms have no kink at 0,
+    or a search fails.
     """
     model, data = lifted(replace(model, penalty=evaluated(model.penalty, data)), data)
     losses, subtracted = model.loss.split()
-    if subtracted or model.dc()[0].joint or name in model.loss.params() or name not in model.penalty.params():
+    if subtracted or model.dc()[0].joint or model.penalty.value(np.zeros(data.n)) > 0.0:
+        return None
+    if name in model.loss.params() or name not in model.penalty.params():
         return None
     free = model.intercept is not None
     slopes = _slopes(losses, data, free) if is_multiple(model.penalty, name, data.n) else None

@@ -1,5 +1,6 @@
 """Penalties of the weights w of a classifier."""
 
+from ucm.language.penalties.constraints import Bounds, LinearConstraint
 from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0, GroupMCP
 from ucm.language.penalties.norms import L1, L2, ElasticNet, GroupLasso, LInf, Lp, NonNegative, Norm
 from ucm.language.penalties.quadratic import Quadratic
@@ -9,12 +10,14 @@ __all__ = [
     "L2",
     "MCP",
     "SCAD",
+    "Bounds",
     "CappedL1",
     "ElasticNet",
     "ExpL0",
     "GroupLasso",
     "GroupMCP",
     "LInf",
+    "LinearConstraint",
     "Lp",
     "NonNegative",
     "Norm",

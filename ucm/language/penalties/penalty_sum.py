@@ -169,9 +169,17 @@ class CombinedPenalty:
         return self._h.prox_slope_times(inside, t, (scale * free)[:, None] * M)
 
     def project_domain(self, w: Vec) -> Vec:
-        """Return the projection of w on the domain of the box terms, as `w >= 0` for `NonNegative`."""
+        """Return the projection of w on the domain of the sum, or a point near it if not `proximal()`."""
         bounded = self._box is not None and not all(np.isfinite(b).all() for b in self._box)
-        return self._shrunk(w, 0.0) if bounded else w
+        w = self._shrunk(w, 0.0) if bounded else w
+        for h in self._unboxed:
+            w = h.project_domain(w)
+        return w
+
+    @property
+    def order(self) -> int:
+        """The order of the systems of the proximal map; 0 if they cost little."""
+        return self._h.order()
 
     def conjugate(self, z: Vec) -> float:
         """Return the conjugate `R*(z)`, without a check that z lies in its domain (see `gauge`).
@@ -186,7 +194,8 @@ class CombinedPenalty:
         c, z = self.norms[1], self._shrunk(z)
         if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
             w = self._h.prox(z / (2.0 * c), 0.5 / c)
-            return float((z - c * w) @ w) - self._h.value(w)
+            height = self._h.value(w)  # inf where rounding breaks a constraint: then nothing is known
+            return float((z - c * w) @ w) - height if height < np.inf else np.inf
         return self._h.conjugate(z)
 
     def gauge(self, z: Vec) -> float:

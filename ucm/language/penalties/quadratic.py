@@ -15,6 +15,7 @@ from ucm.language import cvx as cp
 from ucm.language.node import Notation, converted, in_parentheses
 from ucm.language.objective import PenaltySum, ScaledPenalty, multiplied, summed
 from ucm.language.parameter import Scalar, Scope
+from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.norms import check_length
 from ucm.language.statistics.affine import ConstantMatrix, MatrixNode, MatrixSum, as_matrix
 from ucm.language.terms import Penalty, ProximalPenalty
@@ -130,7 +131,7 @@ class Quadratic(ProximalPenalty):
 
 
 def evaluated(penalty: Penalty, data: Data) -> Penalty:
-    """Return the penalty with every covariance in a `Quadratic` evaluated to an array on the data.
+    """Return the penalty with every statistic evaluated to an array on the data.
 
     A sum of covariances becomes a sum of penalties, whose factors keep their parameters.
     """
@@ -143,4 +144,6 @@ def evaluated(penalty: Penalty, data: Data) -> Penalty:
             Q.dimension(data.n)  # refuses matrices of different orders
             terms = Q.terms if isinstance(Q, MatrixSum) else ((1.0, Q),)
             return summed(PenaltySum, [multiplied(c, Quadratic(S.evaluate(data))) for c, S in terms])
+        case LinearConstraint(A=tuple() as rows, lb=lb, ub=ub):
+            return LinearConstraint(np.array([row.evaluate(data) for row in rows]), lb, ub)
     return penalty

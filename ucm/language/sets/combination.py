@@ -27,7 +27,18 @@ from ucm.language.contracts import (
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.node import Node, Notation, axes, in_parentheses, operator, signed_sum, some, source
+from ucm.language.domains import Box
+from ucm.language.node import (
+    OPERATORS,
+    Node,
+    Notation,
+    axes,
+    in_parentheses,
+    operator,
+    signed_sum,
+    some,
+    source,
+)
 from ucm.language.objective import PenaltySum, ScaledPenalty
 from ucm.language.parameter import (
     Expression,
@@ -39,9 +50,10 @@ from ucm.language.parameter import (
     with_value,
     within,
 )
-from ucm.language.penalties.norms import L1, GroupLasso, Norm
+from ucm.language.penalties.constraints import LinearConstraint
+from ucm.language.penalties.norms import L1, GroupLasso, NonNegative, Norm
 from ucm.language.robust import RobustMargin, dual_exponent
-from ucm.language.sets.affine_image import Ball, Point, as_linear_map, reindexed, subpaths
+from ucm.language.sets.affine_image import AffineImage, Ball, Point, as_linear_map, reindexed, subpaths
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import VectorNode
@@ -300,6 +312,7 @@ def penalised(a: Any, b: Any) -> RobustMargin:
     model, penalty = (a, b) if isinstance(a, RobustMargin) else (b, a)
     if is_zero(penalty):
         return model
+    penalty = OPERATORS["as constraint"](penalty)
     if not isinstance(penalty, Penalty):
         raise CompositionError(
             f"{a!r} + {b!r}: a robust margin holds a norm of w at 1 and takes penalties only; write "
@@ -321,6 +334,8 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
         case ProximalPenalty() if (norms := penalty.norms()) is not None and (p == 2.0 or norms[1] == 0.0):
             exponents = (math.inf, 2.0, 1.0)  # of the dual norms; where ||w||_2 = 1 it is its square
             return [Ball(0, c * a, q) for a, q in zip(norms, exponents, strict=True) if a > 0.0]
+        case LinearConstraint() | NonNegative() if (rows := _cone_rows(penalty)) is not None:
+            return [AffineImage(rows.T, Box(0.0, math.inf))]
         case L1():
             return [np.diag(penalty.weights) @ Ball(0, c, math.inf)]
         case GroupLasso():
@@ -331,6 +346,18 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
     raise CompositionError(
         f"RobustMargin(U) + {penalty!r}: a robust margin holds ||w||_{p:g} at 1, where only norms of w leave "
         "the problem convex; write L1(), Norm(p) or GroupLasso(groups), for a covariance Q "
-        "U + Ellipsoid(0, Q, r), for w >= 0 U + AffineImage(np.eye(n), Box(0, np.inf)), or put the penalty "
-        "beside a loss"
+        "U + Ellipsoid(0, Q, r), for a cone NonNegative(features) or LinearConstraint(A, 0), with finite "
+        "bounds of 0 only, or put the penalty beside a loss"
     )
+
+
+def _cone_rows(penalty: LinearConstraint | NonNegative) -> Matrix | None:
+    """Return the rows of B of a constraint `B w >= 0`; None if its bounds are not 0, or B is not known.
+
+    The support function of `K* = {B'mu : mu >= 0}` at -w is 0 where `B w >= 0`, and infinite elsewhere.
+    """
+    if isinstance(penalty, NonNegative):
+        return None if penalty.features is None else np.eye(penalty.features.size)[penalty.features > 0.0]
+    if penalty.A is None or isinstance(penalty.A, tuple) or penalty.upper[1].any():
+        return None
+    return -penalty.upper[0]

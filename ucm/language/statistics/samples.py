@@ -12,7 +12,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, SampleMap, Vec, centered_map
 from ucm.data.validation import read_groups
 from ucm.data.weights import members
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError, DataError, brief
 from ucm.language.contracts import FeatureNode, SampleWeights
 from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, axes, source
 from ucm.language.parameter import Scalar
@@ -234,6 +234,47 @@ class Mean(VectorNode, RotationInvariant):
 
     def formula(self, notation: Notation) -> str:
         return notation.sub(notation.bar("x"), self.samples.subscript(notation))
+
+
+class PooledMean(VectorNode, RotationInvariant):
+    """The mean of the samples of two parts together, as of a group in both classes.
+
+    A part without samples is left out. Classes have no weights here, samples have.
+
+    Parameters
+    ----------
+    first, second : Samples
+        The parts.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.PooledMean(ucm.pos.group("A"), ucm.neg.group("A")))
+    x̄_{+,A ∪ -,A}
+    """
+
+    first: Samples
+    second: Samples
+
+    def evaluate(self, data: Data) -> Vec:
+        total, mean, missing = 0.0, np.zeros(data.n), None
+        for part in (self.first, self.second):
+            try:
+                count = data.number(*part.part)
+            except DataError as error:
+                missing = error
+                continue
+            total, mean = total + count, mean + count * data.mean(*part.part)
+        if total == 0.0 and missing is not None:
+            raise missing
+        return mean / total
+
+    def __repr__(self) -> str:
+        return f"PooledMean({self.first!r}, {self.second!r})"
+
+    def formula(self, notation: Notation) -> str:
+        parts = (part.subscript(notation) for part in (self.first, self.second))
+        return notation.sub(notation.bar("x"), notation.union.join(parts))
 
 
 class Covariance(MatrixNode, RotationInvariant):

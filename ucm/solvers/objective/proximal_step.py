@@ -58,6 +58,7 @@ _SECOND = 1e-2  # predicted relative gain below which models are solved more exa
 _NEAR, _LEAST = 1e-3, 1e-12  # margins from the offset, and the least damping
 
 Matrix = NDArray[np.float64]
+_ROWS = 50  # largest order of the systems of a proximal map
 _NONE = np.zeros((0, 0))  # with conjugate gradients
 
 
@@ -66,6 +67,8 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
     B, R = form.penalty.without_forms
     if not R.proximal():
         return "the sum of the penalties has no proximal map"
+    if R.order > _ROWS:
+        return f"its projections would have systems of order {R.order}"
     if R.boxed is not None and B is None:
         return None
     order = min(form.m, form.n) if _through_rows(form) else form.n

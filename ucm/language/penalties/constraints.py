@@ -1,0 +1,426 @@
+"""Linear constraints on w as penalties: 0 where they hold, else infinite, with SciPy's names and objects."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.linear_map import Vec
+from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
+from ucm.language.node import Notation, converted, operator
+from ucm.language.objective import split_scalar
+from ucm.language.parameter import Scalar, Scope
+from ucm.language.penalties.norms import NonNegative, check_length
+from ucm.language.statistics.affine import VectorNode
+from ucm.language.terms import Penalty, ProximalPenalty
+
+_HOLDS = 1e-9  # of the terms of a row: a violation that counts as rounding
+_ROUNDING = 1e-10  # of a vector: its distance from a cone that counts as 0
+_ACTIVE = 1e-6  # of the terms of a row: a slack that counts as 0 for multipliers
+_ZERO = 1e-15  # of the largest entry of a point: an entry of its projection that is rounding
+_WITHOUT = 1e-12  # of the residual of the distance program: no w meets the rows
+
+Rows = NDArray[np.float64]
+
+
+def _rows(x: Any, where: str = "") -> Rows | tuple[VectorNode, ...]:
+    """Return the matrix of a constraint, (r, n), or statistics as its rows."""
+    if isinstance(x, VectorNode):
+        return (x,)
+    if isinstance(x, tuple | list) and x and all(isinstance(row, VectorNode) for row in x):
+        return tuple(x)
+    try:
+        x = x.toarray() if sparse.issparse(x) else x  # pyright: ignore[reportAttributeAccessIssue]
+        A = np.atleast_2d(np.asarray(x, dtype=np.float64))
+    except (TypeError, ValueError):
+        A = np.empty((0, 0))
+    if A.ndim != 2 or not A.size or not np.isfinite(A).all():
+        raise CompositionError(
+            f"{where}: A has a row of finite numbers, one for each feature, or a statistic for each "
+            f"constraint, got {brief(x)}; write for example [[1.0, -1.0]], or pos.mean - neg.mean"
+        )
+    return A
+
+
+def _numbers(x: Any, where: str = "") -> float | tuple[float, ...]:
+    """Return a bound as a number for all rows, or a tuple with one for each."""
+    try:
+        bound = np.atleast_1d(np.asarray(x, dtype=np.float64))
+    except (TypeError, ValueError):
+        bound = np.empty(0)
+    if bound.ndim != 1 or not bound.size or np.isnan(bound).any():
+        raise CompositionError(
+            f"{where}: lb and ub are a number, or one for each constraint, without NaN, got {brief(x)}; "
+            "write np.inf for none"
+        )
+    return float(bound[0]) if bound.size == 1 else tuple(bound.tolist())
+
+
+class LinearConstraint(ProximalPenalty):
+    """The constraint `lb <= A w <= ub` as a penalty: 0 if it holds, else infinite.
+
+    A row holds if its violation is at most 1e-9 of the size of its terms.
+
+    Parameters
+    ----------
+    A : (r, n) array, a statistic or a list of these
+        The rows. The statistics, as `pos.mean - neg.mean`, are those of the samples of each fit.
+    lb, ub : float or (r,) array, optional
+        The bounds; equal ones make an equation, infinite ones are none.
+
+    Notes
+    -----
+    `scipy.optimize.LinearConstraint` may stand in its place. The projection is a least distance program of
+    Lawson and Hanson (1974), Solving least squares problems, chapter 23.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> constraint = ucm.LinearConstraint([[1.0, -1.0]], lb=0.0)
+    >>> constraint.value([2.0, 1.0]), constraint.value([1.0, 2.0])
+    (0.0, inf)
+    """
+
+    keeps_signs: ClassVar[bool] = False
+
+    A: Any = converted(converter=_rows)
+    lb: float | tuple[float, ...] = converted(converter=_numbers, default=-np.inf)
+    ub: float | tuple[float, ...] = converted(converter=_numbers, default=np.inf)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_bounds(len(self.A))
+
+    def _check_bounds(self, count: int) -> None:
+        sizes = {np.size(x) for x in (self.lb, self.ub) if np.ndim(x)} - {count}
+        if sizes:
+            raise CompositionError(
+                f"{type(self).__name__}: lb and ub have a number for each of {count} constraints, got "
+                f"{np.size(self.lb)} and {np.size(self.ub)}; give as many, or one number for all"
+            )
+        low, high = np.atleast_1d(*np.broadcast_arrays(self.lb, self.ub))
+        crossed = np.flatnonzero(~((low <= high) & (low < np.inf) & (high > -np.inf)))
+        if crossed.size:
+            k = int(crossed[0])
+            raise CompositionError(
+                f"{type(self).__name__}: no w has {low[k]:g} <= value <= {high[k]:g}, in constraint {k}; "
+                "give lb <= ub"
+            )
+
+    @property
+    def matrix(self) -> Rows:
+        """The matrix A; a `CompositionError` for statistics without samples."""
+        if isinstance(self.A, tuple):
+            raise CompositionError(
+                f"{self!r}: expected samples for its statistics, got none; compile or solve a loss with it"
+            )
+        return self.A
+
+    @functools.cached_property
+    def bounds(self) -> tuple[Vec, Vec]:
+        """The bounds of the rows, two vectors (r,)."""
+        r = len(self.A)
+        return np.broadcast_to(self.lb, r).astype(float), np.broadcast_to(self.ub, r).astype(float)
+
+    @functools.cached_property
+    def upper(self) -> tuple[Rows, Vec, NDArray[np.intp], Vec]:
+        """The constraint as `G w <= h` of finite bounds, with the row of A and the sign of each row of G."""
+        (lb, ub), A = self.bounds, self.matrix
+        high, low = np.flatnonzero(np.isfinite(ub)), np.flatnonzero(np.isfinite(lb))
+        rows, signs = np.concatenate([high, low]), np.repeat([1.0, -1.0], [high.size, low.size])
+        return signs[:, None] * A[rows], np.concatenate([ub[high], -lb[low]]), rows, signs
+
+    def check_features(self, n: int) -> None:
+        check_length(self, "A", self.matrix.shape[1], n)
+
+    def with_column(self, n: int) -> LinearConstraint:
+        return LinearConstraint(np.pad(self.matrix, ((0, 0), (0, 1))), self.lb, self.ub)
+
+    def slacks(self, w: Vec) -> Vec:
+        """Return the slack of each row of `upper`, relative to the size of its terms."""
+        G, h, _, _ = self.upper
+        size = np.abs(G).sum(axis=1) * float(np.abs(w).max(initial=0.0)) + np.abs(h)
+        return (h - G @ w) / np.where(size > 0.0, size, 1.0)
+
+    def value(self, w: Vec) -> float:
+        return 0.0 if self.slacks(np.asarray(w, dtype=float)).min(initial=0.0) >= -_HOLDS else np.inf
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        return self.project(np.asarray(v, dtype=float))[0]
+
+    def project(self, v: Vec) -> tuple[Vec, NDArray[np.intp]]:
+        """Return the projection of v, and the rows of `upper` that are equations or have multipliers."""
+        G, h, rows, _ = self.upper
+        equal = np.flatnonzero(np.equal(*self.bounds)[rows])
+        gap = h - G @ v
+        if not (gap < 0.0).any():
+            return v, equal
+        active = np.union1d(np.flatnonzero(_distance_multipliers(G, gap)[0] > 0.0), equal)
+        size = float(np.abs(v).max())
+        for _ in range(2):  # the second corrects the rounding of the first
+            v = v + np.linalg.pinv(G[active]) @ (h[active] - G[active] @ v)
+        v = np.where(np.abs(v) > _ZERO * max(size, float(np.abs(v).max())), v, 0.0)
+        return np.clip(v, *self._single), active
+
+    @functools.cached_property
+    def _single(self) -> tuple[Vec, Vec]:
+        """The bounds by rows with one entry, which then hold exactly."""
+        G, h, _, _ = self.upper
+        low, high = np.full(G.shape[1], -np.inf), np.full(G.shape[1], np.inf)
+        for k in np.flatnonzero(np.count_nonzero(G, axis=1) == 1):
+            j = int(np.flatnonzero(G[k])[0])
+            end = h[k] / G[k, j]
+            low[j], high[j] = (low[j], min(high[j], end)) if G[k, j] > 0.0 else (max(low[j], end), high[j])
+        return low, high
+
+    def project_domain(self, w: Vec) -> Vec:
+        return self.prox(w, 0.0)
+
+    def order(self) -> int:
+        return len(self.upper[1])
+
+    def prox_slope_times(self, v: Vec, t: float, M: Rows) -> Rows:
+        G = self.upper[0][self.project(np.asarray(v, dtype=float))[1]]
+        return M - np.linalg.pinv(G) @ (G @ M)
+
+    def conjugate(self, z: Vec) -> float:
+        """Return the least `h'u` over u >= 0 with `G'u = z`, z projected on the cone of these."""
+        G, h, _, _ = self.upper
+        u = scipy.optimize.nnls(G.T, z)[0] if h.size else np.zeros(0)
+        size = float(u.max(initial=0.0))
+        if size > 0.0 and np.linalg.matrix_rank(G) < h.size:
+            found = scipy.optimize.linprog(
+                h / (np.abs(h).max() or 1.0), A_eq=G.T, b_eq=G.T @ u / size, method="highs-ds"
+            )
+            if found.status == 0:
+                active = np.flatnonzero(found.x > _ROUNDING)
+                better = scipy.optimize.nnls(G[active].T, z)
+                if better[1] <= _ROUNDING * float(np.abs(z).max()):
+                    u = np.zeros(h.size)
+                    u[active] = better[0]
+        return float(h @ u)
+
+    def gauge(self, z: Vec) -> float:
+        G = self.upper[0]
+        distance = scipy.optimize.nnls(G.T, z)[1] if G.size else float(np.linalg.norm(z))
+        return 0.0 if distance <= _ROUNDING * float(np.abs(z).max(initial=0.0)) else np.inf
+
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
+        G = self.upper[0]
+        return G.T @ scipy.optimize.nnls(G.T, z)[0] if G.size else np.zeros_like(z)
+
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        G, h, _, _ = self.upper
+        return cp.indicator([G @ w <= h])
+
+    def formula(self, notation: Notation) -> str:
+        if isinstance(self.A, tuple) and len(self.A) == 1:
+            inner = f"({self.A[0].formula(notation)})'w"
+        else:
+            inner = "Aw" if isinstance(self.A, tuple) else f"{notation.array(self.A)}w"
+        return _within(self.lb, inner, self.ub, notation)
+
+
+class Bounds(LinearConstraint):
+    """The bounds `lb <= w <= ub` as a penalty: 0 if they hold, else infinite.
+
+    Parameters
+    ----------
+    lb, ub : float or (n,) array, optional
+        Of each weight; infinite ones are none.
+
+    Notes
+    -----
+    `scipy.optimize.Bounds` may stand in its place.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Bounds(-1.0, 1.0).value([0.5, -1.0]), ucm.Bounds(-1.0, 1.0).value([2.0, 0.0])
+    (0.0, inf)
+    """
+
+    A: ClassVar[Any] = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    lb: float | tuple[float, ...] = converted(converter=_numbers, default=-np.inf)
+    ub: float | tuple[float, ...] = converted(converter=_numbers, default=np.inf)
+
+    def __post_init__(self) -> None:
+        ProximalPenalty.__post_init__(self)
+        self._check_bounds(max(np.size(self.lb), np.size(self.ub)))
+
+    @property
+    def keeps_signs(self) -> bool:  # type: ignore[override]
+        return bool(np.all(self.bounds[0] <= 0.0) and np.all(self.bounds[1] >= 0.0))
+
+    @functools.cached_property
+    def bounds(self) -> tuple[Vec, Vec]:
+        return np.atleast_1d(self.lb).astype(float), np.atleast_1d(self.ub).astype(float)
+
+    def over(self, n: int) -> LinearConstraint:
+        """Return the constraint of n weights with its matrix."""
+        return LinearConstraint(np.eye(n), self.lb, self.ub)
+
+    def check_features(self, n: int) -> None:
+        for x in (self.lb, self.ub):
+            if np.ndim(x):
+                check_length(self, "lb and ub", np.size(x), n)
+
+    def with_column(self, n: int) -> Bounds:
+        lb, ub = (np.broadcast_to(x, n) for x in self.bounds)
+        return Bounds(np.append(lb, -np.inf), np.append(ub, np.inf))
+
+    def value(self, w: Vec) -> float:
+        w = np.asarray(w, dtype=float)
+        self.check_features(w.size)
+        beyond = np.abs(w - np.clip(w, *self.bounds))
+        return 0.0 if bool(np.all(beyond <= _HOLDS * np.abs(w).max(initial=0.0))) else np.inf
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        return np.clip(v, *self.bounds)
+
+    def order(self) -> int:
+        return 0
+
+    def prox_slope_times(self, v: Vec, t: float, M: Rows) -> Rows:
+        return ((self.bounds[0] <= v) & (v <= self.bounds[1]))[:, None] * M
+
+    def conjugate(self, z: Vec) -> float:
+        ends = np.where(z > 0.0, self.bounds[1], self.bounds[0])
+        return float(z @ np.where(np.isfinite(ends), ends, 0.0))
+
+    def gauge(self, z: Vec) -> float:
+        return 0.0 if np.array_equal(self.project_onto_domain_cone(z), z) else np.inf
+
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
+        return np.where(np.isfinite(np.where(z > 0.0, self.bounds[1], self.bounds[0])), z, 0.0)
+
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        (lb, ub), n = self.bounds, w.shape[0]
+        low, high = (np.flatnonzero(np.isfinite(np.broadcast_to(x, n))) for x in (lb, ub))
+        return cp.indicator([w[low] >= np.broadcast_to(lb, n)[low], w[high] <= np.broadcast_to(ub, n)[high]])
+
+    def formula(self, notation: Notation) -> str:
+        return _within(self.lb, "w", self.ub, notation)
+
+
+def _within(
+    lb: float | tuple[float, ...], inner: str, ub: float | tuple[float, ...], notation: Notation
+) -> str:
+    """Return the formula of the indicator of `lb <= inner <= ub`, without infinite bounds."""
+    low, high = (
+        notation.array(np.array(x)) if isinstance(x, tuple) else notation.scalar(x) for x in (lb, ub)
+    )
+    if np.array_equal(lb, ub):
+        return f"{notation.word('ind')}({inner} = {low})"
+    above = "" if np.isneginf(lb).all() else f"{notation.geq}{low}"
+    below = "" if np.isposinf(ub).all() else f"{notation.leq}{high}"
+    both = f"{low}{notation.leq}{inner}{below}" if above and below else f"{inner}{above}{below}"
+    return f"{notation.word('ind')}({both})"
+
+
+def _distance_multipliers(G: Rows, h: Vec) -> tuple[Vec, float]:
+    """Return the multipliers u >= 0 of `min ||x|| over G x <= h`, up to positive factors, and a residual.
+
+    A residual of 0 means that no x has `G x <= h`: then a combination of rows with such multipliers is 0,
+    and that of h negative (Farkas).
+    """
+    length = np.linalg.norm(G, axis=1)
+    length[length == 0.0] = 1.0
+    h = h / length
+    target = np.eye(1, G.shape[1] + 1, G.shape[1])[0]
+    return scipy.optimize.nnls(np.vstack([-(G / length[:, None]).T, -h / (np.abs(h).max() or 1.0)]), target)
+
+
+def constraints_of(terms: Sequence[Penalty], n: int) -> list[tuple[int, LinearConstraint]]:
+    """Return the constraints among the terms of a sum as matrices of n columns, with their places."""
+    found: list[tuple[int, LinearConstraint]] = []
+    for k, term in enumerate(terms):
+        match split_scalar(term)[1]:
+            case Bounds() as R:
+                found.append((k, R.over(n)))
+            case LinearConstraint() as R:
+                found.append((k, R))
+            case NonNegative(features=features):
+                signed = np.ones(n) if features is None else features
+                found.append((k, LinearConstraint(np.eye(n)[signed > 0.0], 0.0)))
+    return found
+
+
+def merged(constraints: Sequence[LinearConstraint]) -> LinearConstraint:
+    """Return the constraints of the same features as one."""
+    lows, highs = zip(*(R.bounds for R in constraints), strict=True)
+    A = np.vstack([R.matrix for R in constraints])
+    return LinearConstraint(A, np.concatenate(lows), np.concatenate(highs))
+
+
+def joined(terms: tuple[Any, ...], n: int) -> tuple[Any, ...]:
+    """Return the penalties of n features with several constraints as one, so that it has a projection."""
+    constraints = constraints_of(terms, n)
+    bases = [split_scalar(terms[k])[1] for k, _ in constraints]
+    if len(bases) < 2 or not any(isinstance(R, LinearConstraint) for R in bases):
+        return terms
+    left = [R for k, R in enumerate(terms) if k not in dict(constraints)]
+    whole = merged([R for _, R in constraints])
+    if not any(type(R) is LinearConstraint for R in bases):  # all are bounds of single weights
+        lb, ub = np.full(n, -np.inf), np.full(n, np.inf)
+        for row, low, high in zip(whole.matrix, *whole.bounds, strict=True):
+            at = int(np.argmax(row))
+            lb[at], ub[at] = max(lb[at], low), min(ub[at], high)
+        return (*left, Bounds(lb, ub))
+    return (*left, whole)
+
+
+def check_constraints(penalty: Penalty, n: int) -> None:
+    """Raise `CompositionError` if the constraints of a penalty exclude every w of n features."""
+    terms = penalty.split()[0]
+    constraints = constraints_of(terms, n)
+    if not constraints:
+        return
+    G, h, rows, _ = merged([R for _, R in constraints]).upper
+    if not (h < 0.0).any():  # w = 0 meets them
+        return
+    u, residual = _distance_multipliers(G, h)
+    if residual > _WITHOUT:
+        return
+    used, words, first = set(rows[u > _ROUNDING * u.max()].tolist()), [], 0
+    for k, R in constraints:
+        own = [str(row - first) for row in sorted(used) if first <= row < first + len(R.A)]
+        words += [f"{', '.join(own)} of {brief(terms[k])}"] if own else []
+        first += len(R.A)
+    raise CompositionError(
+        f"constraints on w: expected a w that meets all of them, got rows that contradict each other: "
+        f"{'; '.join(words)} (multiplied by numbers >= 0 they add up to 0 <= a negative number); relax one"
+    )
+
+
+def active_multipliers(constraints: Sequence[LinearConstraint], w: Vec, z: Vec) -> list[Vec]:
+    """Return by constraint the multipliers of its rows at w whose combination of rows is nearest to z.
+
+    They are not negative at upper bounds, not positive at lower bounds, and 0 away from both.
+    """
+    whole = merged(constraints)
+    G, _, rows, signs = whole.upper
+    active = np.flatnonzero(whole.slacks(w) <= _ACTIVE)
+    mu = np.zeros(len(whole.A))
+    if active.size:
+        np.add.at(mu, rows[active], signs[active] * scipy.optimize.nnls(G[active].T, z)[0])
+    return np.split(mu, np.cumsum([len(R.A) for R in constraints])[:-1])
+
+
+@operator("as constraint")
+def as_constraint(x: Any) -> Any:
+    """Return a constraint of SciPy as a penalty; any other object unchanged."""
+    if type(x).__module__.startswith("scipy.optimize"):
+        match type(x).__name__:
+            case "LinearConstraint":
+                return LinearConstraint(x.A, x.lb, x.ub)
+            case "Bounds":
+                return Bounds(x.lb, x.ub)
+    return x
