@@ -25,8 +25,9 @@ FLOORS = [
     {"data"},
     {"language"},
     {"forms"},
-    {"solvers"},
+    {"numerics"},
     {"evidence"},
+    {"solvers"},
     {"ranges", "export"},
     {"compiler"},
     {"estimators", "testing", ""},  # and the package itself: the public names
@@ -149,6 +150,13 @@ def test_solvers_do_not_import_each_other() -> None:
             continue  # the list of exports
         for node, module, _, _ in imports(tree_of(file)):
             assert module == here or module not in homes, f"{file.name}, line {node.lineno}"
+
+
+def test_a_solver_imports_no_certificate() -> None:
+    """Nor a certificate a solver, by the floors: what both need stands below them, in `numerics` and `forms`."""
+    for file in (PACKAGE / "solvers").rglob("*.py"):
+        for node, module, _, _ in imports(tree_of(file)):
+            assert unit(module) != "evidence", f"{file.name}, line {node.lineno}"
 
 
 def test_there_is_no_import_cycle() -> None:

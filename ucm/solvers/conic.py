@@ -21,7 +21,8 @@ from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
-from ucm.solvers.programs import Blocks, accuracy, attempt, column_sizes, duality_gap, ended, numbers
+from ucm.numerics.conic_programs import Blocks, accuracy, attempt, ended, numbers
+from ucm.solvers.linear_program import column_sizes
 
 _LEAST = 1e-9  # least scale of a feature, relative to the largest
 _ACCURACY = 1e-9  # tolerance of interior-point methods, cheap as they converge fast
@@ -188,14 +189,14 @@ class _CvxpySession(Session[Composite]):
         The tolerances of the solvers are absolute.
         """
         answer = self._solve(form, monitor, 1.0)
-        value, gap = duality_gap(form, answer)
+        value, gap = form.duality_gap(answer)
         for power in (1.0, 0.5):
             small = form.tilt is None and 1e-200 < value < _SMALL and gap < np.inf
             limited = monitor.timed_out or not monitor.may_continue
             if not small or gap <= 0.5 * monitor.tol * value or limited:
                 break
             again = self._solve(form, monitor, value**-power)
-            other, remaining = duality_gap(form, again)
+            other, remaining = form.duality_gap(again)
             if remaining < gap:
                 answer, value, gap = again, other, remaining
         monitor.report(max(1, monitor.iterations), value, float("nan"))

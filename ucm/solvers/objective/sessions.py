@@ -10,7 +10,7 @@ from ucm.data.options import COUNT, check_fields
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Answer, Session, Solver, solver_of
-from ucm.solvers.coordinates import span_of
+from ucm.numerics.coordinates import span_of
 
 _UNPROVEN = ("max_iter", "stalled")
 
