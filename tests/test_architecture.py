@@ -26,8 +26,9 @@ FLOORS = [
     {"data"},
     {"language"},
     {"forms"},
-    {"solvers"},
+    {"numerics"},
     {"evidence"},
+    {"solvers"},
     {"ranges", "export"},
     {"compiler"},
     {"estimators", "testing", ""},  # and the package itself: the public names
@@ -152,6 +153,13 @@ def test_solvers_do_not_import_each_other() -> None:
     for where, here, _, module, _, _ in IMPORTS:
         if here.startswith("ucm.solvers."):  # ucm.solvers itself is the list of exports
             assert module == here or module not in homes, where
+
+
+def test_a_solver_imports_no_certificate() -> None:
+    """Nor a certificate a solver, by the floors: what both need stands below, in `numerics` and `forms`."""
+    for file in (PACKAGE / "solvers").rglob("*.py"):
+        for node, module, _, _ in imports(tree_of(file)):
+            assert unit(module) != "evidence", f"{file.name}, line {node.lineno}"
 
 
 def test_there_is_no_import_cycle() -> None:

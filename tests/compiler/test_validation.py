@@ -26,8 +26,9 @@ from ucm.errors import (
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Answer, LowerBoundProof, Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
+from ucm.forms.sphere_proof import LowerBoundProof
 
 RNG = np.random.default_rng(3)
 Y = np.where(np.arange(40) % 2 > 0, 1.0, -1.0)

@@ -25,8 +25,9 @@ from ucm.evidence.sphere import _in_box
 from ucm.forms import sphere
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, LowerBoundProof, Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
+from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.language.parameter import Parameters
 from ucm.solvers import Facets, Linearize, Rapminos
 from ucm.solvers.sphere.ray_shooting import radial

@@ -21,9 +21,10 @@ from ucm.forms.objective import Composite
 from ucm.language.cvx import quiet_solve
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L1
+from ucm.numerics.conic_programs import accuracy, attempt
 from ucm.solvers import HiGHS, ProxALM
+from ucm.solvers.linear_program import _SHORT, LinearProgram
 from ucm.solvers.objective.quadratic_models import boxed_quadratic
-from ucm.solvers.programs import _SHORT, LinearProgram, accuracy, attempt
 
 Matrix = NDArray[np.float64]
 

@@ -21,6 +21,7 @@ from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
+from ucm.numerics.newton_steps import SHRINK, growth
 from ucm.solvers import (
     ALM,
     APG,
@@ -30,7 +31,6 @@ from ucm.solvers import (
 )  # fmt: skip
 from ucm.solvers.distance import ssnal
 from ucm.solvers.distance.apg import _Run
-from ucm.solvers.newton_steps import SHRINK, growth
 
 
 def middle(model: Any, X: np.ndarray, y: np.ndarray) -> Any:

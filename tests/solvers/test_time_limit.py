@@ -23,7 +23,7 @@ from ucm.forms import sphere
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers.programs import accuracy, attempt
+from ucm.numerics.conic_programs import accuracy, attempt
 from ucm.solvers.sphere.faces import Cuts
 
 rng = np.random.default_rng(5)
@@ -368,7 +368,7 @@ def test_an_empty_set_is_reported_within_the_time_limit() -> None:
 
 # --- the statuses -------------------------------------------------------------------------------
 _HERE = Path(ucm.__file__).parent
-_OF_A_PROGRAM = {"stopped"}  # of `solvers.programs.Vertex`
+_OF_A_PROGRAM = {"stopped"}  # of `solvers.linear_program.Vertex`
 
 
 def _words(call: ast.Call) -> list[Any]:

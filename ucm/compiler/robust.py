@@ -57,8 +57,9 @@ from ucm.evidence.sphere import (
 from ucm.forms.distance import MinNorm, NearestPoint
 from ucm.forms.monitor import CROSSED, INSIDE, SEPARATED, ZERO, Monitor
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Answer, LowerBoundProof, Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
+from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.intersection import Intersection

@@ -28,9 +28,9 @@ from ucm.language.contracts import ROUNDING, LoweredSet, Projectable, SemiSmooth
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
-from ucm.solvers.coordinates import RangeSpace, range_space_orders
-from ucm.solvers.newton_steps import Formed, line_search
-from ucm.solvers.programs import Blocks, accuracy, attempt
+from ucm.numerics.conic_programs import Blocks, accuracy, attempt
+from ucm.numerics.coordinates import RangeSpace, range_space_orders
+from ucm.numerics.newton_steps import Formed, line_search
 
 BESIDE = 1e-6
 """The violation up to which the nearest point of U replaces a point."""

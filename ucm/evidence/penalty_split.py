@@ -13,7 +13,7 @@ from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.parameter import Scope
 from ucm.language.terms import ProximalPenalty
-from ucm.solvers.programs import accuracy, attempt
+from ucm.numerics.conic_programs import accuracy, attempt
 
 _PROGRAM = 1e-11  # accuracy of Clarabel
 _ROUNDS, _MET = 200, 1e-15  # of corrections; relative residual of the sum

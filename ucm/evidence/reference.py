@@ -31,7 +31,7 @@ from ucm.language.parameter import Parameters, Scope
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss, JointLoss, loss_cvxpy
-from ucm.solvers.programs import accuracy, attempt
+from ucm.numerics.conic_programs import accuracy, attempt
 
 _AGREED = 1e-6  # relative difference up to which two objectives agree
 _TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it

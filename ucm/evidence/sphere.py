@@ -21,11 +21,11 @@ from ucm.evidence.local_minimum import row_rank
 from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import SEPARATED
 from ucm.forms.solution import Certificate
-from ucm.forms.solver import Answer, LowerBoundProof
+from ucm.forms.solver import Answer
 from ucm.forms.sphere import UnitNorm
+from ucm.forms.sphere_proof import LowerBoundProof, stays_inside
 from ucm.forms.trust_region import nearest_on_ellipsoid
 from ucm.language.robust import RobustMargin, dual_exponent
-from ucm.solvers.sphere.affine_rules import stays_inside
 
 _OUTSIDE = 1e-8  # violation of a point of U
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors
@@ -151,7 +151,7 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerB
     if witness.kind not in kinds:
         raise SolverError(
             f"witness: expected a kind among {', '.join(kinds)} for p = {form.norm:g}, got "
-            f"{brief(witness.kind)}; see ucm.forms.solver.LowerBoundProof"
+            f"{brief(witness.kind)}; see ucm.forms.sphere_proof.LowerBoundProof"
         )
     if witness.kind == "rule":
         return _rule(model, data, form, witness)

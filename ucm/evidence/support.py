@@ -15,7 +15,7 @@ from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.sets.combination import Combination, is_number, times
-from ucm.solvers.programs import Blocks, accuracy, attempt
+from ucm.numerics.conic_programs import Blocks, accuracy, attempt
 
 _ACCURACY = 1e-10  # of Clarabel, first; then its own
 

@@ -139,7 +139,14 @@ def clipped(s: Vec, loss: ConvexLoss) -> Vec:
 
 def times(c: Vec, s: Bound) -> Vec:
     """Return the product `c s`, with 0 where c is 0, even for an infinite s."""
+    if c.min(initial=1.0) > 0.0:
+        return c * s
     return np.multiply(c, s, out=np.zeros(c.size), where=c > 0.0)
+
+
+def _quotient(s: Vec, c: Vec) -> Vec:
+    """Return the quotient `s / c`, with 0 where c is 0."""
+    return s / c if c.min(initial=1.0) > 0.0 else np.divide(s, c, out=np.zeros(c.size), where=c > 0.0)
 
 
 class SampleDual(Dual):
@@ -173,7 +180,7 @@ class SampleDual(Dual):
         for loss, c in terms:
             s0: Bound = min(max(0.0, loss.ends[0]), loss.ends[1])
             if beta is not None:
-                s0 = clipped(np.divide(-beta, c, out=np.zeros(y.size), where=c > 0.0), loss)
+                s0 = clipped(_quotient(-beta, c), loss)
                 beta = beta + c * s0
             elif s0 != 0.0:
                 beta = c * s0
@@ -290,9 +297,9 @@ def split_slopes(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
     if slopes is None:
         return at(margin)
     if len(terms) == 1:
-        each = [np.divide(slopes, terms[0][1], out=np.zeros(margin.size), where=terms[0][1] > 0.0)]
+        each = [_quotient(slopes, terms[0][1])]
     elif not (np.sum([c > 0.0 for _, c in terms], axis=0) > 1).any():  # no sample enters two losses
-        each = [np.divide(slopes, c, out=np.zeros(margin.size), where=c > 0.0) for _, c in terms]
+        each = [_quotient(slopes, c) for _, c in terms]
     else:
         low, high = _bracket(lambda t: total(at(t)) >= slopes, margin)
         first, last = at(low), at(high)
@@ -319,8 +326,7 @@ def split_at_kinks(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
     nearest = np.argmin(away, axis=0)
     for place, k in enumerate(kinked):
         loss, c = terms[k]
-        rest = np.divide(left, c, out=np.zeros(margin.size), where=(c > 0.0) & (nearest == place))
-        each[k] = clipped(each[k] + rest, loss)
+        each[k] = clipped(each[k] + (nearest == place) * _quotient(left, c), loss)
     return each
 
 

@@ -299,6 +299,15 @@ class Composite:
         conjugate, fraction, missed = next(iter(normal.conjugates(self.penalty, dual, u)))
         return dual.gain(fraction) - conjugate, max(missed, dual.outside)
 
+    def duality_gap(self, answer: Answer) -> tuple[float, float]:
+        """Return the objective at an answer and its duality gap from the slopes, inf without slopes."""
+        w, b = answer.plane
+        margin = self.margins(w, b)
+        value = self.value(margin, w)
+        if answer.slopes is None:
+            return value, np.inf
+        return value, value - self.fixed(margin, answer.multipliers).lower_bound(answer.slopes, margin, w)[0]
+
 
 class WorstComposite(Composite):
     """A composite problem with worst means beside its other losses, which few solvers take."""

@@ -14,12 +14,12 @@ from numbers import Real
 from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar, get_args, get_origin
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import OptionSpec
 from ucm.errors import SolverError, brief
 from ucm.forms.monitor import Monitor
+from ucm.forms.sphere_proof import LowerBoundProof
 
 Form = TypeVar("Form", contravariant=True)
 
@@ -27,26 +27,6 @@ STATUSES = (
     "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
 )  # fmt: skip
 """The statuses that a solver may return."""
-
-
-@dataclass(frozen=True)
-class LowerBoundProof:
-    """The data by which a solver of `UnitNorm` proves a lower bound of the optimum.
-
-    `evidence.sphere` computes the bound.
-
-    Attributes
-    ----------
-    kind : "vertices": points of U along every vertex of the ball of the dual norm, which it therefore
-        holds; "points": points of U whose convex hull holds that ball; "rule": q0 and slopes V so that
-        `q0 + V u` are blocks of a point of U for `||u||_2 <= 1`, which is an ellipsoid in U
-    points : blocks of points of U
-    slopes : of every block its V, (size of the block, rank of the form)
-    """
-
-    kind: str
-    points: list[list[Vec]] = field(default_factory=list)
-    slopes: list[NDArray[np.float64]] = field(default_factory=list)
 
 
 @dataclass
@@ -150,7 +130,7 @@ def checked(answer: object, expected: Expected, solver: str) -> Answer:
         lists.append(("multipliers", answer.multipliers, expected.multipliers))
     if answer.witness is not None:
         if not isinstance(answer.witness, LowerBoundProof):
-            _refuse(solver, "a ucm.forms.solver.LowerBoundProof or None", brief(answer.witness))
+            _refuse(solver, "a ucm.forms.sphere_proof.LowerBoundProof or None", brief(answer.witness))
         lists += [("a point of the witness", blocks, expected.q or ()) for blocks in answer.witness.points]
     expectations = (("w", answer.w, expected.w), ("slopes", answer.slopes, expected.slopes))
     vectors = [(name, v, size) for name, v, size in expectations if v is not None and size is not None]

@@ -16,7 +16,7 @@ from ucm.evidence.support import SupportFunction
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import Scope
-from ucm.solvers.programs import accuracy, attempt
+from ucm.numerics.conic_programs import accuracy, attempt
 
 _SAME = 1e-7  # relative tolerance for equal points, and for a chord on its supporting line
 

@@ -52,8 +52,8 @@ from ucm.language.sets import Hull
 from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import neg, pos, signed
 from ucm.language.terms import ConvexLoss, loss_cvxpy
+from ucm.numerics.coordinates import OrthonormalCoordinates, SpanCoordinates, span_of
 from ucm.solvers import ProxALM, ProxNewton
-from ucm.solvers.coordinates import OrthonormalCoordinates, SpanCoordinates, span_of
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -26,8 +26,8 @@ from ucm.language.parameter import Scope
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
+from ucm.numerics.conic_programs import attempt
 from ucm.ranges.interval import Interval
-from ucm.solvers.programs import attempt
 
 _LARGEST = 1e15  # the largest bias or multiple of the search
 _JUMP = 1e-9  # relative: a larger jump of the slopes is a kink

@@ -24,8 +24,8 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import ZERO, Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.language.robust import RobustMargin
+from ucm.numerics.coordinates import columns
 from ucm.solvers import APG, SSNAL, ActiveSet, Conic, TrustRegionSecular
-from ucm.solvers.coordinates import columns
 
 _SOLVERS: tuple[Solver, ...] = (
     TrustRegionSecular(), ActiveSet(), SSNAL(), SSNAL(iterative=True), APG(), Conic("clarabel"),

@@ -21,7 +21,8 @@ from ucm.language.domains.conic_form import support
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
-from ucm.solvers.programs import Blocks, accuracy, attempt, column_sizes, duality_gap, ended, numbers
+from ucm.numerics.conic_programs import Blocks, accuracy, attempt, ended, numbers
+from ucm.solvers.linear_program import column_sizes
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -132,13 +133,13 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         The tolerances of the solvers are absolute, and in some units their steps fail.
         """
         answer = self._penalized_once(form, monitor, 1.0)
-        value, gap = duality_gap(form, answer)
+        value, gap = form.duality_gap(answer)
         for power in (1.0, 0.5):
             limited = monitor.timed_out or not monitor.may_continue
             if form.tilt or value <= 1e-200 or gap <= 0.5 * monitor.tol * value or limited:
                 break
             again = self._penalized_once(form, monitor, value**-power)
-            other, remaining = duality_gap(form, again)
+            other, remaining = form.duality_gap(again)
             if remaining < gap:
                 answer, value, gap = again, other, remaining
         monitor.report(max(1, monitor.iterations), value, float("nan"))

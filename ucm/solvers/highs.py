@@ -48,7 +48,8 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver, solver_of
 from ucm.language.contracts import Block, Polyhedron
-from ucm.solvers.programs import LinearProgram, column_sizes, duality_gap, units
+from ucm.numerics.conic_programs import units
+from ucm.solvers.linear_program import LinearProgram, column_sizes
 
 Index = NDArray[np.intp]
 
@@ -177,7 +178,7 @@ class _Generation(Session[Composite]):
                 break
             self._take(wrong, wrong[:0])
         answer = self._answer(answer)
-        value, gap = duality_gap(form, answer)
+        value, gap = form.duality_gap(answer)
         relative = gap / max(abs(value), 1e-300)
         monitor.report(max(1, monitor.iterations), value, relative)
         if answer.status == "converged" and not relative <= monitor.tol:

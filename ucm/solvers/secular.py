@@ -28,8 +28,9 @@ from ucm.data.linear_map import Spectrum, Vec, has_spectrum, spectrum
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, LowerBoundProof, Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
+from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule, secular_root
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall

@@ -19,7 +19,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.contracts import Block
 from ucm.native import blas_threads
-from ucm.solvers.coordinates import SpanCoordinates
+from ucm.numerics.coordinates import SpanCoordinates
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
 
 _OFF, _NARROWEST = 0.05, 1e-4  # first and least width of the kinks, relative to the spread of the scores

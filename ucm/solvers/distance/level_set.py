@@ -22,7 +22,7 @@ from ucm.forms.solver import Answer, Solver, solvers_of
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
 from ucm.language.robust import dual_exponent
-from ucm.solvers.newton_steps import Stall
+from ucm.numerics.newton_steps import Stall
 
 _LIMIT = 60
 _ZERO = 1e-9  # zero tolerance of the Euclidean solves: the radius needs tiny distances

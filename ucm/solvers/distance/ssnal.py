@@ -26,8 +26,8 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import SemiSmooth
 from ucm.native import blas_threads
-from ucm.solvers.coordinates import RangeSpace, range_space_orders
-from ucm.solvers.newton_steps import (
+from ucm.numerics.coordinates import RangeSpace, range_space_orders
+from ucm.numerics.newton_steps import (
     MOST,
     SHRINK,
     TRIALS,

@@ -24,7 +24,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, curvature
 from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.newton_steps import MOST, Stall, growth
+from ucm.numerics.newton_steps import MOST, Stall, growth
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.sessions import in_range_space

@@ -34,7 +34,7 @@ from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.language.terms import Bound
-from ucm.solvers.newton_steps import line_search, ridge_solve
+from ucm.numerics.newton_steps import line_search, ridge_solve
 from ucm.solvers.objective.quadratic_models import Columns, NewtonCG, ProximalQuadratic, boxed_quadratic
 
 LARGEST = 1000  # largest number of features where a penalty joins features

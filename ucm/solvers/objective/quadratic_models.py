@@ -17,7 +17,7 @@ from scipy import sparse
 from ucm.data.linear_map import Vec
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.native import library, point, structure
-from ucm.solvers.newton_steps import MOST, conjugate_gradients, growth, line_search, ridge_solve
+from ucm.numerics.newton_steps import MOST, conjugate_gradients, growth, line_search, ridge_solve
 
 _BUDGET = 2e7  # multiplications of one call, some 20 ms
 _CG_RESIDUAL = 0.1  # relative residual

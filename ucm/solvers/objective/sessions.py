@@ -11,7 +11,7 @@ from ucm.errors import SolverError
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Answer, Session, Solver, checked
-from ucm.solvers.coordinates import span_of
+from ucm.numerics.coordinates import span_of
 
 _UNPROVEN = ("max_iter", "stalled")
 _MOST = 200_000  # largest number of samples times features that a fallback takes

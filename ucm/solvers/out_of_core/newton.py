@@ -26,7 +26,7 @@ from ucm.forms.objective import curvature
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Answer
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.newton_steps import ridge_solve
+from ucm.numerics.newton_steps import ridge_solve
 
 _LIMIT = 60  # steps
 _SHORTER = 0.25  # factor of a step that does not lower the function, where no parabola is known

@@ -21,17 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from ucm import native
 from ucm.data.linear_map import Vec
 from ucm.forms.faces import SumOfHulls
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import LowerBoundProof
 from ucm.forms.sphere import UnitNorm
+from ucm.forms.sphere_proof import LowerBoundProof, inner_constraints, inner_radius
 from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule
-from ucm.language.contracts import Block, BoundDomain, MassConstraint
-from ucm.language.domains import NormBall
-from ucm.language.domains.separable_constraint import SimplexSublevelSet
-from ucm.solvers.programs import accuracy, attempt
+from ucm.numerics.conic_programs import accuracy, attempt
 
 Mat = NDArray[np.float64]
 
@@ -45,88 +41,7 @@ _LONG = 5e6  # multiplications, of one set of moments; the program then takes 1.
 _ACCURACY = 1e-6  # relative to the bound of the quick rule
 _INWARD = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps towards the centre to try, as fractions: slack for rounding
 _STEPS = 5000  # iterations of SCS
-_HALVINGS = 60
-_WITHIN = 1e-9  # of a cap
-_ROUNDING = 1e-13  # of a cap, a mass or a radius
 _BALANCED = 0.7  # largest fraction of the slack of a weight used to make x0 = 0
-
-
-# --- what a rule needs to stay in a domain ---------------------------------------------------------
-def inner_radius(domain: BoundDomain, dim: int) -> float | None:
-    """Return the radius of the largest Euclidean ball around the centre of a norm ball; else None."""
-    if not isinstance(domain, NormBall):
-        return None
-    radius = domain.size().number
-    return radius if domain.p >= 2.0 else radius * dim ** (0.5 - 1.0 / domain.p)
-
-
-def inner_constraints(block: Block) -> list[MassConstraint] | None:
-    """Return the mass constraints of a capped simplex inside the domain; None for other domains.
-
-    A capped simplex is itself. In a simplex with a symmetric ball the cap is the largest cap whose vertices
-    lie in the ball: h is the same function of every entry, so that one vertex is enough.
-    """
-    domain = block.domain
-    if domain.groups is not None or not isinstance(domain, SimplexSublevelSet):
-        return domain.groups
-    if domain.samples.weights is not None:
-        return None
-    samples, cap = domain.samples, _inner_cap(domain)
-    parts = zip(samples.groups, samples.sizes, strict=True)
-    return [MassConstraint(index, n, mass, max(cap, mass / n)) for (index, mass), n in parts]
-
-
-def _inner_cap(domain: SimplexSublevelSet) -> float:
-    samples = domain.samples
-    q = np.empty(samples.dim)
-
-    def inside(cap: float) -> bool:
-        for (index, mass), n in zip(samples.groups, samples.sizes, strict=True):
-            q[index] = native.fill_to_mass(np.arange(n, dtype=float), max(cap, mass / n), mass)[0]
-        return domain.violation(q) <= 0.0  # the caller subtracts the rounding error
-
-    low, high = 0.0, samples.groups[0][1]
-    if inside(high):
-        return high
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if inside(middle) else (low, middle)
-    return (1.0 - _WITHIN) * low
-
-
-def stays_inside(block: Block, q: Vec, V: Mat) -> bool:
-    """True if the affine rule `q + V u`, `||u||_2 <= 1`, provably stays in the domain of a block.
-
-    The proof holds up to rounding, for finite q and V:
-
-    * V = 0: q is inside;
-    * the capped simplex of `inner_constraints`: `|V_i| <= min(q_i, cap - q_i)`, and over every mass
-      constraint q sums to the mass and V to 0;
-    * norm balls: `||q - middle|| + max ||V u|| <= radius`.
-    """
-    domain, d = block.domain, block.map.shape[1]
-    if not V.any():
-        return domain.violation(q) <= _ROUNDING
-    if isinstance(domain, NormBall):
-        radius = inner_radius(domain, d)
-        if radius is None:
-            return False
-        middle = domain.center(d)
-        reach = float(np.linalg.norm(q - middle)) + math.sqrt(float(np.linalg.eigvalsh(V.T @ V)[-1]))
-        return reach <= radius * (1.0 + _ROUNDING)
-    constraints = inner_constraints(block)
-    if constraints is None:
-        return False
-    for g in constraints:
-        index, mass, caps = g.entries, g.mass, np.broadcast_to(g.most, g.size)
-        size = np.linalg.norm(V[index], axis=1)
-        if (size > np.minimum(q[index], caps - q[index]) + _ROUNDING * caps).any():
-            return False
-        if abs(float(q[index].sum()) - mass) > _ROUNDING * mass:
-            return False
-        if (np.abs(V[index].sum(axis=0)) > _ROUNDING * mass).any():
-            return False
-    return True
 
 
 # --- the rules -------------------------------------------------------------------------------------

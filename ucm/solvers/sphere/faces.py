@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, LowerBoundProof, Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers.programs import LinearProgram
+from ucm.forms.sphere_proof import LowerBoundProof
+from ucm.solvers.linear_program import LinearProgram
 from ucm.solvers.sphere.ray_shooting import RayPoint, Reach, radial
 
 _INWARD = 0.2  # usual step from the best w of a face towards the program's w, as a fraction

@@ -13,8 +13,9 @@ from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields, within
 from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, LowerBoundProof, Solver
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
+from ucm.forms.sphere_proof import LowerBoundProof
 
 _ROUNDS = 500
 _SAME = 1e-12  # relative difference of distances that counts as rounding

@@ -12,8 +12,9 @@ from ucm.data.linear_map import Vec
 from ucm.data.options import check_fields, optional
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, LowerBoundProof, Solver, solver_of
+from ucm.forms.solver import Answer, Solver, solver_of
 from ucm.forms.sphere import UnitNorm
+from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.solvers.sphere.ray_shooting import Reach, radial
 
 _PROGRAMS = 500  # at most

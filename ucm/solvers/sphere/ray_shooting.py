@@ -27,7 +27,8 @@ from ucm.forms.faces import Face, SumOfHulls
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, ended, numbers
+from ucm.numerics.conic_programs import Blocks, accuracy, attempt, ended, numbers
+from ucm.solvers.linear_program import LinearProgram
 
 
 class PolyhedralRay:

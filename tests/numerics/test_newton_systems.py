@@ -12,8 +12,8 @@ import ucm
 from ucm.data.linear_map import SampleMap, centered_map
 from ucm.language.contracts import Jacobian, SampleWeights
 from ucm.language.domains import CappedSimplex, KLBall, NormBall
+from ucm.numerics.newton_steps import ConjugateGradients, Formed
 from ucm.solvers import SSNAL
-from ucm.solvers.newton_steps import ConjugateGradients, Formed
 
 RNG = np.random.default_rng(0)
 SAMPLES, OTHERS = RNG.standard_normal((200, 12)), RNG.standard_normal((50, 12))

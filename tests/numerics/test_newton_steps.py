@@ -12,8 +12,8 @@ from scipy import sparse
 
 import ucm
 from ucm.language.domains import LossBall
-from ucm.solvers.coordinates import SpanCoordinates, span_of
-from ucm.solvers.newton_steps import MOST, SHRINK, Stall, accuracy, growth, line_search, ridge_solve
+from ucm.numerics.coordinates import SpanCoordinates, span_of
+from ucm.numerics.newton_steps import MOST, SHRINK, Stall, accuracy, growth, line_search, ridge_solve
 
 
 @pytest.mark.parametrize("rate", [10.0, 60.0, 500.0])

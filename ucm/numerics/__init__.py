@@ -1,0 +1,1 @@
+"""Numerical methods that certificates and solvers share: conic programs, coordinates, Newton steps."""
