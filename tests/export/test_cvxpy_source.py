@@ -59,14 +59,34 @@ def test_one_feature_is_no_multiple_of_a_mean() -> None:
     assert run(U, X, y)["objective"] == pytest.approx(-(3.0 - 0.3 + 1.5), rel=1e-6)
 
 
+def _squared(u: np.ndarray) -> np.ndarray:
+    return np.maximum(u, 0.0) ** 2
+
+
 _OTHERS = ("enu_svm", "generalised_nu_svm", "group_dro")  # below, and in the catalogue
 
 
-def test_a_ball_by_lam_has_a_radius_with_data() -> None:
-    model = ucm.models.generalised_nu_svm(ucm.Exponential(), 1e-3)
-    with pytest.raises(ucm.errors.CompositionError, match=r"expected a radius.*plan\.model has it"):
-        ucm.to_cvxpy_source(model)
-    check_model(ucm.compile(model, X, Y).model)
+@pytest.mark.parametrize(
+    ("model", "up", "down"),
+    [
+        (ucm.models.generalised_nu_svm(ucm.Exponential(), Param("rho", 1e-3)), np.exp, np.exp),
+        (ucm.models.generalised_nu_svm(ucm.Hinge(2), 1e3), _squared, _squared),  # an inactive bound
+        (
+            ucm.Hull(ucm.pos, weights=ucm.LossBall(ucm.Hinge(2), lam=0.5))
+            - ucm.Hull(ucm.neg, weights=ucm.LossBall(2 * ucm.Hinge(2), lam=0.5)),
+            _squared,
+            lambda u: 2.0 * _squared(u),
+        ),
+    ],
+)
+def test_the_source_of_a_generalised_nu_svm_solves_the_model(model: Any, up: Any, down: Any) -> None:
+    found, sol = run(model, X, Y), ucm.solve(model, X, Y)
+    length = np.linalg.norm(found["w"]) / np.linalg.norm(sol.w)
+    w, b, rho = length * sol.w, length * sol.b, length * sol.rho
+    left = rho - Y * (X @ w + b)
+    value = np.where(Y > 0, up(left), down(left)).mean() - rho
+    assert found["objective"] == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(found["w"], w, atol=1e-3 * np.linalg.norm(w))
 
 
 @pytest.mark.parametrize("name", [n for n in MODELS if n not in _OTHERS])

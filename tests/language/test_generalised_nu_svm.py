@@ -348,5 +348,3 @@ def test_without_data_there_is_no_radius() -> None:
     ball = LossBall(Exponential(), lam=1.0)
     with pytest.raises(CompositionError, match="expected a radius, got lam"):
         ball.support(np.ones(3))
-    with pytest.raises(CompositionError, match="expected a radius, got lam"):
-        ucm.to_cvxpy_source(models.kl_svm(lam=1.0))

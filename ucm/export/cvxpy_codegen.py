@@ -28,10 +28,11 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import Expression, Param, Scalar, Scope, Size, value
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
 from ucm.language.terms import ConvexLoss, JointLoss, Penalty, ProximalPenalty, SubtractedPart, loss_cvxpy
+from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
 
 _SIZES = (
     (53, 31, 5),
@@ -192,9 +193,9 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
 
     The program expects an array X (m, n) of samples and y (m,) of labels -1 and +1, for `pos.group("A")` an
     array `groups` (m,) of their groups too. It imports NumPy and CVXPY, for a confidence `level` SciPy, and
-    leaves `w` and `objective`, for `loss + lam * penalty` also `b`. For a set it computes the point nearest
-    to 0, which is the model where 0 is not in the set; for an objective that is not convex it is the loop of
-    DCA. Hyperparameters stand at the top by name.
+    leaves `w` and `objective`, for `loss + lam * penalty` also `b`, for a generalised nu-SVM `b` and `rho`.
+    For a set it computes the point nearest to 0, which is the model where 0 is not in the set; for an
+    objective that is not convex it is the loop of DCA. Hyperparameters stand at the top by name.
 
     Parameters
     ----------
@@ -246,7 +247,7 @@ class _Program:
     """The CVXPY source code of a model for one example data set."""
 
     def __init__(self, model: RobustMargin | Objective, example: _Example) -> None:
-        reserved = {*_RESERVED, *example.definitions}
+        reserved = {*_RESERVED, *example.definitions, *(["rho"] if by_lam(model) else [])}
         names: dict[str, str] = {}
         for name in model.params():
             word = unicodedata.normalize("NFKC", name)  # as Python reads names
@@ -260,7 +261,8 @@ class _Program:
             case Objective():
                 declared, body = model, self._of_objective(model)
             case RobustMargin():
-                declared, body = model.set, self._of_set(model)
+                declared = model.set
+                body = self._of_generalised_nu_svm(model) if by_lam(model) else self._of_set(model)
         used = set(re.findall(r"\w+", "\n".join(body)))
         if model.nodes_of_type(JointLoss):  # their sizes are counts of samples
             used |= example.definitions.keys()
@@ -293,6 +295,17 @@ class _Program:
             "objective, w = -problem.value, meets.dual_value",
             f"w = w * np.sign(w @ z.value) / np.linalg.norm(w, {code(model.norm)})"
             "  # the normal of the classifier",
+        ]  # fmt: skip
+
+    def _of_generalised_nu_svm(self, model: RobustMargin) -> list[str]:
+        total, (_, bound) = GeneralisedNuSVM(model, self.example.data).expressions(self.scope, 1.0)
+        self.printer.names |= {v.id: Text(v.name()) for v in (*total.variables(), *bound.variables())}
+        text = self.printer.text(total)
+        return [
+            *_VARIABLES, "rho = cp.Variable()", *self.printer.definitions,
+            f"problem = cp.Problem(cp.Minimize({text}), [{self.printer.text(bound)}])",
+            "problem.solve()", "",
+            "objective, w, b, rho = problem.value, w.value, float(b.value), float(rho.value)",
         ]  # fmt: skip
 
     def _of_objective(self, model: Objective) -> list[str]:

@@ -181,7 +181,10 @@ class ExpressionPrinter:
             case "NegExpression":
                 return -args[0]
             case "MulExpression":
-                return Text("cp.sum")(args[1]) if str(args[0]) == "1" else args[0] @ args[1]
+                first = e.args[0]  # a vector of equal entries has the text of one of them
+                vector = type(first).__name__ == "Constant" and first.ndim == 1
+                equal = vector and str(args[0]) == code(first.value[0])
+                return args[0] * Text("cp.sum")(args[1]) if equal else args[0] @ args[1]
             case "DivExpression":
                 return args[0] / args[1]
             case "multiply":

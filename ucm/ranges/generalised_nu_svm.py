@@ -44,7 +44,7 @@ from ucm.language.domains.divergence_ball import ConjugateFunction
 from ucm.language.domains.separable_constraint import soft
 from ucm.language.losses import Hinge
 from ucm.language.objective import ScaledPenalty, split_scalar
-from ucm.language.parameter import Param, Parameters, Scalar, value
+from ucm.language.parameter import Param, Parameters, Scalar, Scope, value
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.robust import RobustMargin
@@ -224,20 +224,23 @@ class GeneralisedNuSVM:
 
         It is vectorised and DPP, with a `cvxpy.Parameter` for every hyperparameter.
         """
-        cp, scope, data = cp_words, Parameters(), self.data
-        scale = data.scale if scaled else 1.0
-        omega = cp.Variable(data.n, name=f"{scale:.3g} w" if scaled else "w")
+        scope = Parameters()
+        total, constraints = self.expressions(scope, self.data.scale if scaled else 1.0)
+        return cp_words.Problem(cp_words.Minimize(total + scope.zero()), constraints)
+
+    def expressions(self, scope: Scope, scale: float) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return the objective in `scale w`, b, rho and margins t; the equation of t, and the bound of w."""
+        cp, data = cp_words, self.data
+        omega = cp.Variable(data.n, name="w" if scale == 1.0 else f"{scale:.3g} w")
         b, rho, t = cp.Variable(name="b"), cp.Variable(name="rho"), cp.Variable(data.m, name="t")
-        total = -rho
+        weights: dict[ConvexLoss, Vec] = {}
         for one in self.classes:
-            c = np.zeros(data.m)
-            c[one.rows] = one.c / one.h.dim
-            total += loss_cvxpy(one.h.loss, one.h.loss.offset + t - rho, c, scope)
-        constraints = [
+            weights.setdefault(one.h.loss, np.zeros(data.m))[one.rows] = one.c / one.h.dim
+        total = -rho + sum(loss_cvxpy(loss, loss.offset + t - rho, c, scope) for loss, c in weights.items())
+        return total, [
             t == cp.multiply(data.y, (data.X / scale) @ omega + b),
             cp.norm(omega / scale, 2) <= scope.of(self.bound),
         ]
-        return cp.Problem(cp.Minimize(total + scope.zero()), constraints)
 
     # --- the problem with a ridge, and the radius of lam -------------------------------------------
     @functools.cached_property
