@@ -88,6 +88,15 @@ def test_affine_expressions_and_numbers() -> None:
     assert ucm.worst_case(U, X, Y, d).value == pytest.approx(ucm.support(U, X, Y, -d).value)
 
 
+@pytest.mark.parametrize("p", [1.5, 3.0])
+def test_the_worst_case_of_a_ball_of_any_norm(p: float) -> None:
+    """Its cones are powers, which the support function of CVXPY does not take."""
+    w, at = cp.Variable(3), np.array([1.0, -2.0, 0.5])
+    height = ucm.worst_case(ucm.Ball([3.0, 1.0, 0.0], 0.5, p=p), X, Y, w)
+    value = cp.Problem(cp.Minimize(height), [w == at]).solve()
+    assert value == pytest.approx(-1.0 + 0.5 * np.linalg.norm(at, p / (p - 1.0)), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("U", "w", "error", "words"),
     [

@@ -420,6 +420,20 @@ def test_a_solver_that_answers_nothing_of_use_proves_no_end(monkeypatch: pytest.
     assert not contains_zero(form, 1.0)
 
 
+@pytest.mark.parametrize("eta", [0.01, 0.5])
+def test_the_least_cap_at_which_a_reduced_hull_meets_a_ball(eta: float) -> None:
+    """From values of both sides of the end; at the first no weights of sum 1 have the cap."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([1.0, -1.0], 10)
+    X = rng.standard_normal((20, 2)) + 1.5 * y[:, None]
+    corner = X[:10].max(axis=0)
+    found = one((ucm.ReducedHull(pos, eta=Param("eta", eta)) & ucm.Ball(corner, 1.0)) - neg.mean, X, y)
+    q = cp.Variable(10, nonneg=True)
+    meet = [cp.sum(q) == 1, cp.norm(X[:10].T @ q - corner) <= 1.0]
+    least = cp.Problem(cp.Minimize(cp.max(q)), meet).solve(solver="CLARABEL")
+    assert found.lower == pytest.approx(least, rel=1e-5) and least > 0.2
+
+
 def test_intersections_that_never_meet() -> None:
     X, y = load("iris")
     apart = ucm.Ball([50.0, 0.0], Param("r", 0.5)) & ucm.Point([0.0, 0.0])
@@ -605,6 +619,8 @@ def test_own_sizes_are_told_apart_by_their_formulas() -> None:
     assert (found.lower, found.upper) == pytest.approx((by_cvar.lower, by_cvar.upper), rel=1e-9)
     model, data = as_model(tails[0] - tails[1], ""), bind(X, y)
     assert not isinstance(size_of(model, data, "b"), str)  # the functions of two calls of size() are equal
+    unlike = as_model(ucm.ReducedHull(pos, eta=b) - ucm.Hull(neg, weights=ucm.NormBall(2.0 * b)), "")
+    assert "different kinds" in str(size_of(unlike, data, "b"))
     twice = one(Hulls(Tail(2.0 * b)), X, y)
     assert (2.0 * twice.lower, 2.0 * twice.upper) == pytest.approx((found.lower, found.upper), rel=1e-6)
 
@@ -642,7 +658,7 @@ def test_an_interval_lies_in_the_declared_range(make: Any, lower: float, upper: 
     U = make(Param("d", 0.5 * upper + 0.4 * lower))
     found = one(U, X, y)
     assert (found.lower, found.upper) == pytest.approx((lower, upper), abs=1e-9)
-    assert (found.upper in found) == closed
+    assert (found.upper in found) == closed and found.gap == 0.0
     for fraction in (0.01, 0.5, 0.99):
         U.with_params(d=found.at(fraction))  # which refuses values outside of the range
         relative = ucm.solve(make(Param("d", fraction, relative=True)), X, y)
