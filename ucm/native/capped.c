@@ -45,9 +45,11 @@ EXPORT VECTORISED void project_capped(int64_t n, const double *v, int64_t labell
 {
     const int64_t m = labelled ? pack(n, v, classes, work) : n;
     const root_t pos = capped_root(m, labelled ? work : v, cap_pos, labelled ? 0.5 : 1.0, work + n);
-    const root_t neg = capped_root(n - m, work + m, cap_neg, 0.5, work + n);
+    const root_t neg = labelled ? capped_root(n - m, work + m, cap_neg, 0.5, work + n) : pos;
+    const double *side = labelled ? classes : v; /* without labels both sides are one; a test of both does not vectorise */
+    cap_neg = labelled ? cap_neg : cap_pos;
     for (int64_t i = 0; i < n; i++) {
-        const bool positive = !labelled || classes[i] > 0.0;
+        const bool positive = side[i] > 0.0;
         const double ref = positive ? pos.ref : neg.ref, shift = positive ? pos.shift : neg.shift;
         const double cap = positive ? cap_pos : cap_neg;
         double t = (v[i] - ref) - shift;

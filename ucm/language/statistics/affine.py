@@ -304,14 +304,14 @@ def check_semidefinite(entries: Matrix, name: str) -> None:
             f"{name} is a square matrix, one row for each feature, got {brief(entries)}; give A.T @ A"
         )
     S = entries.toarray() if sparse.issparse(entries) else entries
-    if len(S) > _LONG:
-        check_time()
     top = float(np.abs(S).max())
     if np.abs(S - S.T).max() > _ASYMMETRY * top:
         raise CompositionError(
             f"{name} is symmetric, got entries that differ by {np.abs(S - S.T).max():.3g} from those across "
             "the diagonal; give (S + S.T) / 2"
         )
+    if len(S) > _LONG:
+        check_time()
     try:  # faster than eigenvalues, which only a refusal needs
         np.linalg.cholesky((S + S.T) / 2 + _ASYMMETRY * top * np.eye(len(S)))
         return
