@@ -26,7 +26,7 @@ from ucm.evidence.reference import Verification
 from ucm.evidence.support import vector_of
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Answer, Solver, StandardForm, checked
+from ucm.forms.solver import Answer, Solver, StandardForm, Status, checked
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -68,7 +68,7 @@ class Proof:
 class Verdict(NamedTuple):
     """The status of a solution with its message; `warns` asks for a warning to the user."""
 
-    status: str
+    status: Status
     message: str
     warns: bool = False
 

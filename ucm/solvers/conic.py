@@ -17,7 +17,7 @@ from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Answer, Session, Solver
+from ucm.forms.solver import Answer, Session, Solver, Status
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
@@ -30,7 +30,7 @@ _SMALL = 1e-3  # optimum below which absolute tolerances leave few digits
 _WITH_CVXPY = ("CLARABEL", "SCS")  # installed with CVXPY
 _FIRST_ORDER = ("SCS",)
 _COUNTS = {"CLARABEL": "max_iter", "ECOS": "max_iters", "SCS": "max_iters"}
-_LEFT = {
+_LEFT: dict[Status, str] = {
     "converged": "", "interrupted": "", "max_iter": "the limit of iterations came first; raise max_iter",
     "stalled": "numerical errors end the progress; scale the features",
 }  # fmt: skip
@@ -226,5 +226,5 @@ class _CvxpySession(Session[Composite]):
         return Answer(w=normal, b=float(b.value), slopes=slopes).ended(status, _LEFT[status])
 
 
-def _failed(form: Composite, status: str, message: str) -> Answer:
+def _failed(form: Composite, status: Status, message: str) -> Answer:
     return Answer(w=np.zeros(form.n), b=0.0, status=status, message=message)

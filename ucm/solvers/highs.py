@@ -45,7 +45,7 @@ from ucm.errors import ParameterError, SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Answer, Session, Solver, solver_of
+from ucm.forms.solver import Answer, Session, Solver, Status, solver_of
 from ucm.language.contracts import Block, Polyhedron
 from ucm.solvers.programs import LinearProgram, column_sizes, duality_gap, units
 
@@ -59,7 +59,7 @@ _NEAR = 0.2  # largest fraction of the samples to add near their breakpoints
 _CLOSE = 0.03  # distance from a breakpoint that counts as near, relative to the offset
 _TIMES = 3  # fewest samples to add for each feature
 _LARGEST = 1000  # largest number of features with an l infinity norm
-_OF_THE_PRIMAL = {"infeasible": "unbounded", "unbounded": "infeasible"}
+_OF_THE_PRIMAL: dict[str, Status] = {"infeasible": "unbounded", "unbounded": "infeasible"}
 
 
 @dataclass(frozen=True)
