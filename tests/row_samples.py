@@ -1,4 +1,4 @@
-"""Samples, sources and models that several tests of rows share."""
+"""Samples that several tests share, and sources and models of those of rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from ucm import neg, pos, signed
 from ucm.data.source import RowSource, View
 
 
-def samples(m: int = 900, n: int = 4, seed: int = 0, part: float = 0.4) -> tuple[Any, Any]:
+def samples(
+    m: int = 900, n: int = 4, seed: int = 0, part: float = 0.4, shift: float | None = None
+) -> tuple[Any, Any]:
+    """Normal samples of two classes, their means 2 `shift` apart in every feature, else 3 in the first."""
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(m) < part, 1.0, -1.0)
-    X = rng.standard_normal((m, n))
-    X[:, 0] += 1.5 * y
-    return X, y
+    means = 1.5 * np.eye(n)[0] if shift is None else np.full(n, shift)
+    return rng.standard_normal((m, n)) + np.outer(y, means), y
 
 
 def blocks(X: Any, y: Any, rows: int = 100, threads: int = 1) -> RowSource:

@@ -9,6 +9,7 @@ import bundled
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from row_samples import samples
 from scipy.optimize import linprog
 
 import ucm
@@ -18,12 +19,6 @@ from ucm.evidence.local_minimum import row_rank, strict_local_minimum
 from ucm.evidence.objective import is_local, loss_slopes
 
 NAMES = ("zero_norm_svm", "cap_one_norm_svm", "rlsvm0", "rlsvmc1")
-
-
-def samples(seed: int, n: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    y = np.where(np.arange(40) % 2 == 0, 1.0, -1.0)
-    return rng.standard_normal((40, n)) + 0.6 * y[:, None], y
 
 
 def value(model: Any, X: np.ndarray, y: np.ndarray, w: Any, b: Any) -> float:
@@ -60,7 +55,7 @@ def least_growth(model: Any, X: np.ndarray, y: np.ndarray, w: Any, b: Any) -> fl
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_point_near_a_proven_minimum_is_as_good(name: str, seed: int) -> None:
-    X, y = samples(seed)
+    X, y = samples(40, 3, seed, 0.5, 0.6)
     model = getattr(ucm.models, name)(2.0)
     plan = ucm.compile(model, X, y)
     found: Any = plan.solve()
@@ -77,7 +72,7 @@ def test_no_point_near_a_proven_minimum_is_as_good(name: str, seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_proof_agrees_with_linear_programs_over_the_faces_of_a_cube(seed: int) -> None:
-    X, y = samples(seed)
+    X, y = samples(40, 3, seed, 0.5, 0.6)
     model = ucm.models.zero_norm_svm(2.0)
     plan = ucm.compile(model, X, y)
     found: Any = plan.solve()
@@ -86,7 +81,7 @@ def test_the_proof_agrees_with_linear_programs_over_the_faces_of_a_cube(seed: in
 
 
 def test_points_that_are_no_minima_are_not_proven() -> None:
-    X, y = samples(0)
+    X, y = samples(40, 3, 0, 0.5, 0.6)
     model = ucm.models.zero_norm_svm(2.0)
     plan = ucm.compile(model, X, y)
     found: Any = plan.solve()
@@ -106,7 +101,7 @@ def test_a_real_set_is_proven() -> None:
     "model", [ucm.models.nu_svm(0.3), ucm.Hinge() + ucm.LInf(), ucm.Hinge() + ucm.Norm(2)], ids=repr
 )
 def test_other_models_are_refused(model: Any) -> None:
-    X, y = samples(1)
+    X, y = samples(40, 3, 1, 0.5, 0.6)
     plan = ucm.compile(model, X, y)
     with pytest.raises(ParameterError, match="certify_local"):
         plan.certify_local(plan.solve())

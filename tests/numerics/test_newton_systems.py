@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from row_samples import samples
 from scipy import sparse
 
 import ucm
@@ -74,12 +75,6 @@ def test_sparse_rows_cost_their_entries() -> None:
 
 
 # --- the routes ---------------------------------------------------------------------------------
-def wide_samples(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(5)
-    y = np.where(np.arange(m) < m // 3, 1.0, -1.0)
-    return rng.standard_normal((m, n)) + 0.2 * y[:, None], y
-
-
 MODELS = {
     "l2": ucm.models.l2_nu_svm(0.2),
     "kl": ucm.models.kl_svm(0.7),
@@ -92,7 +87,7 @@ MODELS = {
 @pytest.mark.parametrize("name", ["l2", "kl", "biased", "hulls and ball"])
 @pytest.mark.parametrize("shape", [(90, 30), (60, 90)])
 def test_three_ways_to_solve_a_system(name: str, shape: tuple[int, int], tol: float) -> None:
-    X, y = wide_samples(*shape)
+    X, y = samples(*shape, shift=0.2)
     found = [
         ucm.compile(MODELS[name], X, y, solver=solver).solve(tol=tol)
         for solver in (SSNAL(), SSNAL(iterative=True))
@@ -107,7 +102,7 @@ def test_three_ways_to_solve_a_system(name: str, shape: tuple[int, int], tol: fl
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 def test_many_features_and_many_samples(form: str) -> None:
     m, n = 500, 400
-    X, y = wide_samples(m, n)
+    X, y = samples(m, n, shift=0.2)
     data = sparse.csr_matrix(np.where(np.abs(X) > 2.0, X, 0.0)) if form == "sparse" else X
     model = ucm.models.l2_nu_svm(0.06)
     plan = ucm.compile(model, data, y, solver=SSNAL(max_order=300, iterative=True))
@@ -121,7 +116,7 @@ def test_many_features_and_many_samples(form: str) -> None:
 
 
 def test_large_coupled_sets_take_conjugate_gradients() -> None:
-    X, y = wide_samples(300, 12)
+    X, y = samples(300, 12, shift=0.2)
     model = ucm.models.coherent_mm_fda(0.2)
     plan = ucm.compile(model, X, y, solver=SSNAL(iterative=True))
     sol = plan.solve()

@@ -736,7 +736,12 @@ class Failing(Solver[Composite]):
                 point = inner.solve(form, monitor, start)
                 if next(count) < outer.k:
                     return point
-                return Answer(w=np.full(form.n, 7.0), b=7.0, status=outer.status, message="it ended early")
+                return Answer(
+                    w=np.full(form.n, 7.0),
+                    b=7.0,
+                    status=outer.status,  # type: ignore[arg-type]
+                    message="it ended early",
+                )
 
         return Part(self)
 

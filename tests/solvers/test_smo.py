@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from row_samples import samples
 from scipy import sparse
 from sklearn.svm import SVC, NuSVC
 from typed import known
@@ -21,15 +22,9 @@ from ucm.solvers.smo.problem import Pairs
 from ucm.solvers.smo.solver import PairUpdates
 
 
-def samples(m: int = 300, n: int = 4, seed: int = 0, shift: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    y = np.where(rng.random(m) < 0.4, 1.0, -1.0)
-    return rng.standard_normal((m, n)) + shift * y[:, None], y
-
-
 @pytest.mark.parametrize("gamma", [0.1, 3.0])
 def test_pairs_reach_the_optimum(gamma: float) -> None:
-    X, y = samples()
+    X, y = samples(300, shift=0.6)
     options: dict[str, Any] = {"kernel": "rbf", "gamma": gamma, "tol": 1e-9}
     for nu in (0.2, 0.6):
         found = ucm.solve(nu_svm(nu), X, y, solver=SMO(), **options)
@@ -44,7 +39,7 @@ def test_pairs_reach_the_optimum(gamma: float) -> None:
 @pytest.mark.parametrize("shift", [0.0, 1e3])
 def test_a_gap_below_the_rounding_of_single_precision(gamma: float, shift: float) -> None:
     """Rows are float32; a gap of 1e-9 needs the gradient in float64."""
-    X, y = samples()
+    X, y = samples(300, shift=0.6)
     for model in (nu_svm(0.6), psvm(1.0, 5.0), psvm(1.5, 5.0)):
         found = ucm.solve(model, X + shift, y, kernel="rbf", gamma=gamma, tol=1e-9, solver="smo")
         assert found.status == "optimal", found.message
@@ -55,7 +50,7 @@ def test_a_gap_below_the_rounding_of_single_precision(gamma: float, shift: float
 @pytest.mark.parametrize("gamma", [0.1, 3.0])
 def test_multipliers_reach_the_optimum_of_the_primal_solver(p: float, gamma: float) -> None:
     """That solver takes coordinates of the kernel: the rows of a root of its Gram matrix."""
-    X, y = samples(m=240)
+    X, y = samples(240, shift=0.6)
     values, basis = np.linalg.eigh(Gram(Kernel("rbf", gamma), X).matrix())
     Z = basis * np.sqrt(np.maximum(values, 0.0))
     for C in (0.3, 10.0):
@@ -68,7 +63,7 @@ def test_multipliers_reach_the_optimum_of_the_primal_solver(p: float, gamma: flo
 
 @pytest.mark.parametrize("p", [1.0, 1.5])
 def test_multipliers_agree_with_cvxpy(p: float) -> None:
-    X, y = samples(m=70)
+    X, y = samples(70, shift=0.6)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 70)
     plan = ucm.compile(
         psvm(p, 2.0), X, y, kernel="rbf", gamma=0.5, sample_weight=weights, class_weight="balanced",
@@ -89,7 +84,7 @@ def test_multipliers_agree_with_cvxpy(p: float) -> None:
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_other_hulls_agree_with_cvxpy(U: Any, weighted: bool) -> None:
-    X, y = samples(m=120)
+    X, y = samples(120, shift=0.6)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 120) if weighted else None
     plan = ucm.compile(U, X, y, kernel="rbf", gamma=0.5, solver=SMO(), sample_weight=weights)
     assert plan.solve(tol=1e-8).status == "optimal"
@@ -97,7 +92,7 @@ def test_other_hulls_agree_with_cvxpy(U: Any, weighted: bool) -> None:
 
 
 def test_weights_of_samples_are_repetitions() -> None:
-    X, y = samples(m=200)
+    X, y = samples(200, shift=0.6)
     c = np.random.default_rng(2).integers(1, 4, 200)
     plan = ucm.compile(nu_svm(0.4), X, y, kernel="rbf", sample_weight=c)
     assert plan.solver.name == "smo"
@@ -112,7 +107,7 @@ def test_weights_of_samples_are_repetitions() -> None:
 
 @pytest.mark.parametrize("kernel", ["poly", "linear", "callable", "precomputed"])
 def test_every_kernel_and_sparse_rows(kernel: str) -> None:
-    X, y = samples(m=150)
+    X, y = samples(150, shift=0.6)
     options: dict[str, Any] = {"kernel": kernel, "tol": 1e-7}
     if kernel == "callable":
         options["kernel"] = lambda A, B: np.exp(-abs(A[:, None] - B[None]).sum(2))
@@ -141,7 +136,7 @@ def test_sparse_rows_that_memory_does_not_hold_densely() -> None:
 
 @pytest.mark.parametrize("memory", [1e-5, 0.02, 0.2, 1.0])
 def test_caches_of_few_rows(memory: float) -> None:
-    X, y = samples(m=600)
+    X, y = samples(600, shift=0.6)
     options: dict[str, Any] = {"kernel": "rbf", "gamma": 3.0, "tol": 1e-6}
     for model in (nu_svm(0.6), psvm(1.0, 10.0)):
         found = ucm.solve(model, X, y, cache_size=memory, **options)
@@ -166,7 +161,7 @@ def test_a_set_near_to_0_against_its_size_is_solved_to_a_large_tolerance(solver:
 
 def test_nusvc_of_scikit_learn_has_a_slightly_larger_objective() -> None:
     """The answer of NuSVC lies in the set; its objective is at most 1.0001 times ours."""
-    X, y = samples(m=1000)
+    X, y = samples(1000, shift=0.6)
     for gamma in (0.05, 1.0):
         theirs = NuSVC(nu=0.5, gamma=gamma, tol=1e-6).fit(X, y)
         ours = ucm.solve(nu_svm(0.5), X, y, kernel="rbf", gamma=gamma, tol=1e-8)
@@ -184,7 +179,7 @@ def test_nusvc_of_scikit_learn_has_a_slightly_larger_objective() -> None:
 
 
 def test_a_callback_stops_smo_and_a_warm_start_continues() -> None:
-    X, y = samples()
+    X, y = samples(300, shift=0.6)
     plan = ucm.compile(nu_svm(0.3), X, y, kernel="rbf", solver=SMO())
     with pytest.warns(ucm.errors.ConvergenceWarning):
         early = plan.solve(tol=1e-9, max_iter=1)
@@ -197,7 +192,7 @@ def test_a_callback_stops_smo_and_a_warm_start_continues() -> None:
 
 
 def test_nothing_that_is_given_changes() -> None:
-    X, y = samples()
+    X, y = samples(300, shift=0.6)
     a, b = X.copy(), y.copy()
     K = Kernel("rbf", 0.5)(X, X)
     L = K.copy()
@@ -207,7 +202,7 @@ def test_nothing_that_is_given_changes() -> None:
 
 
 def test_duplicates_of_both_classes_and_one_sample_each() -> None:
-    X, y = samples(m=200)
+    X, y = samples(200, shift=0.6)
     X[100:], y[100:] = X[:100], -y[:100]  # the curvature of a pair is 0
     found = ucm.solve(psvm(1.0, 10.0), X, y, kernel="rbf", tol=1e-8)
     assert found.status == "optimal"
@@ -221,7 +216,7 @@ def test_duplicates_of_both_classes_and_one_sample_each() -> None:
     ids=["of one side", "of a triangle"],
 )
 def test_a_kernel_that_is_not_symmetric_is_refused(function: Any) -> None:
-    X, y = samples()
+    X, y = samples(300, shift=0.6)
     with pytest.raises(ucm.errors.DataError, match="symmetric"):
         ucm.compile(nu_svm(0.3), X, y, kernel=function)
 
@@ -324,7 +319,7 @@ def test_sums_of_one_thread_where_one_is_asked_for(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("ucm.data.gram._LONG", 1)
     monkeypatch.setattr("ucm.data.gram.processors", lambda: 2)
     monkeypatch.setattr("ucm.data.gram.ThreadPoolExecutor", None)
-    gram = Gram(Kernel("rbf", 0.3), samples(m=30, n=3)[0])
+    gram = Gram(Kernel("rbf", 0.3), samples(30, 3, shift=0.6)[0])
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     gram.sums(np.arange(30), np.ones(30))
     monkeypatch.delenv("OMP_NUM_THREADS")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tracemalloc
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from ucm.errors import ConvergenceWarning, ParameterError
 from ucm.forms import sphere
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import STATUSES, Status
 from ucm.forms.sphere import UnitNorm
 from ucm.numerics.conic_programs import accuracy, attempt
 from ucm.solvers.sphere.faces import Cuts
@@ -367,55 +367,12 @@ def test_an_empty_set_is_reported_within_the_time_limit() -> None:
 
 
 # --- the statuses -------------------------------------------------------------------------------
-_HERE = Path(ucm.__file__).parent
-_OF_A_PROGRAM = {"stopped"}  # of `solvers.linear_program.Vertex`
-
-
-def _words(call: ast.Call) -> list[Any]:
-    """What a call gives as a status."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    found = [word.value for word in call.keywords if word.arg == "status"]
-    if name in ("Verdict", "ended", "_failed") and call.args:
-        found += call.args[:2] if name == "_failed" else call.args[:1]
-    return found
-
-
-def _statuses() -> set[str]:
-    """The statuses that the sources give: to answers, and to verdicts."""
-    given: list[Any] = []
-    for file in [
-        *_HERE.glob("solvers/**/*.py"),
-        *_HERE.glob("compiler/*.py"),
-        *_HERE.glob("forms/*.py"),
-    ]:
-        for node in ast.walk(ast.parse(file.read_text())):
-            match node:
-                case ast.Call():
-                    given += _words(node)
-                case ast.Assign(targets=[ast.Attribute(attr="status")], value=value):
-                    given.append(value)
-                case ast.FunctionDef(name="run" | "ended"):
-                    given += [r.value for r in ast.walk(node) if isinstance(r, ast.Return)]
-    return {word for value in given for word in _leaves(value) if re.fullmatch("[a-z_]+", word)}
-
-
-def _leaves(value: ast.expr | None) -> list[str]:
-    match value:
-        case ast.Constant(value=str(word)):
-            return [word]
-        case ast.IfExp(body=one, orelse=other):
-            return _leaves(one) + _leaves(other)
-        case ast.Tuple(elts=[first, *_]):
-            return _leaves(first)
-    return []
-
-
-def test_every_status_is_in_the_docs_and_no_other() -> None:
-    page = (_HERE.parent / "docs" / "solve.md").read_text()
+def test_every_status_is_in_the_docs_and_no_other(root: Path) -> None:
+    page = (root / "docs" / "solve.md").read_text("utf-8")
     page = page.partition("## Statuses")[2].partition("## Errors")[0]
     listed = re.findall(r"`([a-z_]+)`", " ".join(re.findall(r"^\| (`.*?`) \|", page, re.M)))
     raised = {"infeasible"}  # of an answer: a set without a point is an error
-    assert sorted(_statuses() - _OF_A_PROGRAM - raised) == sorted(listed)
+    assert set(get_args(Status)) - raised == set(listed) and set(STATUSES) < set(get_args(Status))
 
 
 # --- before a solve --------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from ucm.evidence.reference import Verification
 from ucm.evidence.support import vector_of
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Answer, Solver, StandardForm, checked
+from ucm.forms.solver import Answer, Solver, StandardForm, Status, checked
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import by_lam
@@ -69,7 +69,7 @@ class Proof:
 class Verdict(NamedTuple):
     """The status of a solution with its message; `warns` asks for a warning to the user."""
 
-    status: str
+    status: Status
     message: str
     warns: bool = False
 

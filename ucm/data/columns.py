@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucm.data.validation import SAID, vector
+from ucm.data.validation import SAID, library_of, no_entry, vector
 from ucm.errors import DataError, brief
 
 LABELS = ("label", "class", "target", "y")
@@ -71,6 +71,52 @@ class RowColumns(NamedTuple):
     def parts(self, start: int, end: int) -> RowColumns:
         """Return the entries of each field in the half-open row range [start, end)."""
         return RowColumns(*(None if v is None else np.asarray(v[start:end]) for v in self))
+
+
+def is_frame(X: object) -> bool:
+    """True for a data frame in memory that narwhals knows, such as one of pandas or Polars."""
+    import narwhals as nw
+
+    return nw.dependencies.is_into_dataframe(X)
+
+
+def kinds_of(schema: Any) -> dict[Any, str | None]:
+    """Return {column: None if it holds real numbers, else its type} for a schema of Arrow, Dask or a frame.
+
+    That of Dask is the series of its `dtypes`.
+    """
+    import narwhals as nw
+
+    if is_frame(schema):
+        kinds = nw.from_native(schema, eager_only=True).schema
+    elif library_of(schema) == "pyarrow":
+        kinds = nw.Schema.from_arrow(schema)
+    else:
+        kinds = nw.Schema.from_pandas_like(dict(schema))
+    return {
+        name: None if kind.is_integer() or kind.is_float() or kind == nw.Boolean else str(kind)
+        for name, kind in kinds.items()
+    }
+
+
+def table_of_columns(columns: Iterable[Any]) -> np.ndarray:
+    """Return columns of real numbers as one array, with NaN for missing entries."""
+    arrays = [np.asarray(v) for v in columns]
+    return np.column_stack([np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in arrays])
+
+
+def of_frame(X: Any, beside: RowColumns, choice: Features) -> tuple[np.ndarray, RowColumns, list]:
+    """Return the features of a frame as an array, the labels, weights and groups, and the feature names."""
+    import narwhals as nw
+
+    frame = nw.from_native(X, eager_only=True)
+    names, beside = chosen(kinds_of(X), beside, choice)
+    stored = {field: frame.get_column(name) for field, name in beside.column_names().items()}
+    for field, column in stored.items():
+        if column.null_count():
+            raise no_entry(field, f" in column {column.name!r}")
+    beside = beside._replace(**{field: column.to_numpy() for field, column in stored.items()})
+    return table_of_columns(frame.get_column(name).to_numpy() for name in names), beside, names
 
 
 def chosen(

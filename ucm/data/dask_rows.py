@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.data.columns import EVERY, Features, RowColumns, chosen
+from ucm.data.columns import EVERY, Features, RowColumns, chosen, kinds_of
 from ucm.data.linear_map import Matrix
 from ucm.data.source import Block, BlockSource, Function, Merge, States, block_rows, over_parts, reduced
 from ucm.data.validation import (
@@ -232,7 +232,7 @@ def lazy_blocks(
     rows: tuple[int | None, ...]
     if frame:
         X, beside = _one_frame(X, beside)
-        columns, beside = chosen(frame_kinds(X), beside, choice)
+        columns, beside = chosen(kinds_of(X.dtypes), beside, choice)
         n, tables = len(columns), X.to_delayed()  # Dask fuses small blocks of files here
         rows = (None,) * len(tables)
         features = list(columns) if all(isinstance(c, str) for c in columns) else None
@@ -292,13 +292,6 @@ def refuse_cut_rows(X: Any) -> None:
             f"X: expected chunks of whole rows, got {X.numblocks[1]} chunks along the columns; ask for "
             "X.rechunk({1: -1}), which sends data from worker to worker"
         )
-
-
-def frame_kinds(X: Any) -> dict[Any, str | None]:
-    """Return {column: None if it holds real numbers, else its type} for a data frame."""
-    return {
-        name: None if getattr(kind, "kind", "O") in "biuf" else str(kind) for name, kind in X.dtypes.items()
-    }
 
 
 def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list:

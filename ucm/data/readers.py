@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ucm.data.array_rows import FileRows, array_in_file, of_arrays, of_group, reading, signature_of
-from ucm.data.columns import EVERY, Features, RowColumns
+from ucm.data.columns import EVERY, Features, RowColumns, is_frame, of_frame
 from ucm.data.dask_rows import DaskRows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.source import RowSource
@@ -38,13 +38,14 @@ def open_rows(
 
     Parameters
     ----------
-    X : array, CSR matrix, np.memmap, h5py.Dataset, zarr.Array, pyarrow.Table, array or frame of Dask, or path
-        The samples in rows; a path ends with .npy, .parquet, .arrow, .feather, .csv, .h5, .hdf5 or .zarr.
-        Any other folder holds files of Parquet, perhaps in partitions as Hive writes them, whose keys are
-        columns. Every column of a table is a feature except labels, weights and groups; a further column with
-        such a name, or the name of an index, is refused until it is named or dropped. A file of HDF5 or a
-        group of Zarr holds the samples as `X`. The blocks of Dask stay on the workers of the current client;
-        without one a block is computed when it is read. CSV is parsed in every pass.
+    X : array, CSR matrix, data frame, np.memmap, h5py.Dataset, zarr.Array, pyarrow.Table, Dask, or path
+        The samples in rows. A data frame is one of pandas or Polars. A path ends with .npy, .parquet, .arrow,
+        .feather, .csv, .h5, .hdf5 or .zarr; any other folder holds files of Parquet, perhaps in partitions as
+        Hive writes them, whose keys are columns. Every column of a table is a feature except labels, weights
+        and groups; a further column with such a name, or the name of an index, is refused until it is named
+        or dropped. A file of HDF5 or a group of Zarr holds the samples as `X`. The blocks of Dask stay on the
+        workers of the current client; without one a block is computed when it is read. CSV is parsed in every
+        pass.
     y : (m,) labels, or the name of their column
         In memory or not; a path to a .npy file too; of CSV also "first" and "last". Left out, the column
         named label, class, target or y; of HDF5 and Zarr the array `y`.
@@ -102,13 +103,13 @@ def open_rows(
 
 
 def has_columns(X: object) -> bool:
-    """True if X is a pyarrow object, or a path to a Parquet, Arrow or CSV table.
+    """True if X is a pyarrow object, a data frame, or a path to a Parquet, Arrow or CSV table.
 
     A path of unknown suffix counts as a folder of Parquet.
     """
     if isinstance(X, str | Path):
         return SUFFIXES.get(Path(X).suffix.lower(), "parquet") in _TABLES
-    return library_of(X) == "pyarrow"
+    return library_of(X) == "pyarrow" or is_frame(X)
 
 
 def feature_rows(X: object, names: list[str] | None) -> RowSource:
@@ -139,6 +140,11 @@ def _opened(X: Any, y: RowColumns, block: int | None, features: Features = EVERY
         return source
     if module == "pyarrow":
         return table_in_memory(X, y, block, features)
+    if is_frame(X):
+        table, y, names = of_frame(X, y, features)
+        source = of_arrays(table, y, block)
+        source.features = names if all(isinstance(name, str) for name in names) else None
+        return source
     if module in ("h5py", "zarr") and not hasattr(X, "shape"):
         return of_group(X, y, block)
     return of_arrays(X, y, block)

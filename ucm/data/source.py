@@ -14,7 +14,6 @@ messages and results travel.
 from __future__ import annotations
 
 import functools
-import os
 import zlib
 from abc import ABC, abstractmethod
 from collections import deque
@@ -233,10 +232,12 @@ def over_parts(
     return [state for state, _ in results], [result for _, result in results]
 
 
+@functools.cache
 def processors() -> int:
-    """Return the number of processors that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    """Return the number of processors that this process may use, by affinity and by quota of a container."""
+    import joblib
+
+    return joblib.cpu_count()
 
 
 def block_rows(bytes_of_row: float) -> int:

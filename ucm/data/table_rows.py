@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.array_rows import FileRows, library
-from ucm.data.columns import Features, RowColumns, chosen, refuse_unnamed
+from ucm.data.columns import Features, RowColumns, chosen, kinds_of, refuse_unnamed, table_of_columns
 from ucm.data.files import delimiter_of, number_in
 from ucm.data.source import Block, block_rows
 from ucm.data.validation import no_entry
@@ -42,7 +42,7 @@ class TableRows(FileRows):
             raise DataError(
                 f"X: expected columns with names of their own, got two named {brief(twice[0])}; rename one"
             )
-        self.columns, y = chosen(_kinds(schema), y, features)
+        self.columns, y = chosen(kinds_of(schema), y, features)
         self.names = y.column_names()
         self.schema, self.n = schema, len(self.columns)
         self.features, self.tags = self.columns, y.tags
@@ -62,7 +62,8 @@ class TableRows(FileRows):
         for batch in self._batches(block, [*self.columns, *self.names.values()]):
             stored = {field: _column(batch.column(name), field, name) for field, name in self.names.items()}
             beside = self.beside.parts(start, start + batch.num_rows)._replace(**stored)
-            yield _features(batch, self.columns), tagged(*beside)
+            columns = (batch.column(name).to_numpy(zero_copy_only=False) for name in self.columns)
+            yield table_of_columns(columns), tagged(*beside)
             start += batch.num_rows
 
     def _batches(self, block: int, columns: list[str]) -> Iterator[Any]:
@@ -78,21 +79,6 @@ class TableRows(FileRows):
         for block in range(self.blocks):
             for batch in self._batches(block, [name]):
                 yield _column(batch.column(name).unique(), "label", name)
-
-
-def _kinds(schema: Any) -> dict[str, str | None]:
-    """Return {column: None if it holds real numbers, else its type} for a schema."""
-    types = library("pyarrow").types
-    real = (types.is_integer, types.is_floating, types.is_boolean)
-    return {
-        field.name: None if any(test(field.type) for test in real) else str(field.type) for field in schema
-    }
-
-
-def _features(batch: Any, names: list[str]) -> np.ndarray:
-    """Return the feature columns of a batch as one array, with NaN for missing entries."""
-    columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
-    return np.column_stack([np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in columns])
 
 
 def _column(found: Any, field: str, name: str) -> np.ndarray:

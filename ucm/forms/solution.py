@@ -16,6 +16,7 @@ from ucm.data.linear_map import Vec
 from ucm.data.validation import table
 from ucm.errors import DataError
 from ucm.forms.display import digits, sheet
+from ucm.forms.solver import Status
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class Solution:
     weights: Vec | None
     objective: float
     certificate: Certificate
-    status: str
+    status: Status
     message: str
     stats: Stats
     history: list[dict]

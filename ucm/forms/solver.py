@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -27,6 +27,12 @@ STATUSES = (
     "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
 )  # fmt: skip
 """The statuses that a solver may return."""
+
+Status = Literal[
+    "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
+    "optimal", "time_limit", "local", "stationary", "zero_in_set", "unattained",
+]  # fmt: skip
+"""The statuses of answers and, without "infeasible", of solutions."""
 
 
 @dataclass
@@ -54,7 +60,7 @@ class Answer:
     b: float | None = None
     slopes: Vec | None = None
     multipliers: list[Vec] = field(default_factory=list)
-    status: str = "converged"
+    status: Status = "converged"
     message: str = ""
     witness: LowerBoundProof | None = None
     rows: Any = None
@@ -62,11 +68,11 @@ class Answer:
     def __getstate__(self) -> dict:
         return {**vars(self), "rows": None}
 
-    def ended(self, status: str, message: str) -> Answer:
+    def ended(self, status: Status, message: str) -> Answer:
         """Return a copy of the answer with the given status and message."""
         return replace(self, status=status, message=message)
 
-    def after(self, status: str, left: str) -> Answer:
+    def after(self, status: Status, left: str) -> Answer:
         """Return a copy with the given status; `left` is the message if none is standard."""
         said = {"converged": "", "interrupted": "", "infeasible": "a separating direction was found"}
         return self.ended(status, said.get(status, left))

@@ -11,6 +11,7 @@ from scipy import sparse
 from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Status
 from ucm.language.cvx import unpack
 from ucm.language.domains import NormBall
 
@@ -59,7 +60,7 @@ def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **
 _FINAL = ("optimal", "infeasible", "unbounded")
 
 
-def ended(problem: cp.Problem, solver: str, monitor: Monitor) -> str:
+def ended(problem: cp.Problem, solver: str, monitor: Monitor) -> Status:
     """Return the status of an answer from that of a CVXPY problem: proof, limit or numerical failure."""
     if problem.status in _FINAL or monitor.timed_out:
         return "converged" if problem.status in _FINAL else "interrupted"

@@ -16,7 +16,7 @@ from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, WorstComposite
-from ucm.forms.solver import Answer, Solver
+from ucm.forms.solver import Answer, Solver, Status
 from ucm.language.domains.conic_form import support
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
@@ -33,7 +33,7 @@ _TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances for losses: the next after each failu
 _WITH_CVXPY = ("CLARABEL", "SCS")  # installed with CVXPY
 _FIRST_ORDER = ("SCS",)
 _COUNTS = {"CLARABEL": "max_iter", "ECOS": "max_iters", "SCS": "max_iters"}
-_LEFT = {
+_LEFT: dict[Status, str] = {
     "converged": "", "interrupted": "", "max_iter": "the limit of iterations came first; raise max_iter",
     "stalled": "numerical errors end the progress; scale the features",
 }  # fmt: skip
@@ -229,5 +229,5 @@ def _program(form: Composite, factor: float) -> tuple[cp.Problem, Any, Any, Any,
     return cp.Problem(cp.Minimize(factor * total), constraints), w, b, equation, above
 
 
-def _failed(form: Composite, status: str, message: str) -> Answer:
+def _failed(form: Composite, status: Status, message: str) -> Answer:
     return Answer(w=np.zeros(form.n), b=0.0, status=status, message=message)

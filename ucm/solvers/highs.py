@@ -46,7 +46,7 @@ from ucm.errors import ParameterError, SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Answer, Session, Solver, solver_of
+from ucm.forms.solver import Answer, Session, Solver, Status, solver_of
 from ucm.language.contracts import Block, Polyhedron
 from ucm.numerics.conic_programs import units
 from ucm.solvers.linear_program import LinearProgram, column_sizes
@@ -61,7 +61,7 @@ _NEAR = 0.2  # largest fraction of the samples to add near their breakpoints
 _CLOSE = 0.03  # distance from a breakpoint that counts as near, relative to the offset
 _TIMES = 3  # fewest samples to add for each feature
 _LARGEST = 1000  # largest number of features with an l infinity norm
-_OF_THE_PRIMAL = {"infeasible": "unbounded", "unbounded": "infeasible"}
+_OF_THE_PRIMAL: dict[str, Status] = {"infeasible": "unbounded", "unbounded": "infeasible"}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec, stored_entries
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Status
 from ucm.native import library, point, structure
 
 _STRIDE = 8  # ratio of the strides of successive levels
@@ -26,7 +27,7 @@ _WIDER = 2.0  # ratio of the kink widths of a level and the coarser level
 _ROOM = 1.0 + 1e-12  # least ratio of the sum of the caps to the mass
 _DENSE = 0.3  # density of a CSR matrix above which rows are faster dense
 _CHUNK = 64  # rows, see native.h
-_STATUS = {1: "converged", 2: "converged", 3: "stalled"}
+_STATUS: dict[int, Status] = {1: "converged", 2: "converged", 3: "stalled"}
 
 
 class SampleTables(ABC):
@@ -81,7 +82,7 @@ class SampleTables(ABC):
         monitor: Monitor,
         tol: float | None = None,
         most: int = _LIMIT,
-    ) -> tuple[FeatureLevel, str]:
+    ) -> tuple[FeatureLevel, Status]:
         """Solve a level and then the finer levels in turn; return the last level and its status.
 
         All levels but the last are solved to a coarse gap, in at most `most` outer steps each. A coarse level
@@ -301,7 +302,7 @@ class FeatureLevel:
             self.state[name] = 0
         self["slack"] = self["best"] = self["nearest"] = np.inf
 
-    def run(self, monitor: Monitor, tol: float, most: int = _LIMIT) -> str:
+    def run(self, monitor: Monitor, tol: float, most: int = _LIMIT) -> Status:
         """Run at most `most` outer steps, to a relative gap of `tol`; return the status.
 
         A compiled call does several steps at a time if no callback watches.

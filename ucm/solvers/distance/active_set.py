@@ -16,7 +16,7 @@ from ucm.data.linear_map import LinearMap, SampleMap, Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, Session, Solver
+from ucm.forms.solver import Answer, Session, Solver, Status
 from ucm.language.contracts import Block
 from ucm.native import blas_threads
 from ucm.numerics.coordinates import SpanCoordinates
@@ -85,7 +85,7 @@ class ActiveSet(Solver[MinNorm]):
             level, ended = hulls.descend(level, finer, monitor)
             return self._answer(hulls, level, ended)
 
-    def _answer(self, hulls: _Sides, level: FeatureLevel, ended: str) -> Answer:
+    def _answer(self, hulls: _Sides, level: FeatureLevel, ended: Status) -> Answer:
         q = hulls.blocks(level.weights())
         if level.stride > 1:  # from w and theta
             q = hulls.form.begin(Answer(q))
@@ -183,11 +183,12 @@ class HullChain:
 
     level: FeatureLevel
     largest: float
+    ended: Status
 
     def __init__(self, form: MinNorm, monitor: Monitor) -> None:
         self.hulls, self.monitor = _Sides(form, monitor), monitor
         self.caps, self.masses = _caps(form), self.hulls.masses
-        self.off, self.far, self.c, self.ended = _OFF, 0.0, 1.0, ""
+        self.off, self.far, self.c = _OFF, 0.0, 1.0
         self.known: list[tuple[float, Vec, Vec]] = []  # c, w and scores
 
     def first(self, coarse: int) -> Vec:

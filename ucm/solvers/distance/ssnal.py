@@ -23,7 +23,7 @@ from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.options import COUNT, FLAG, check_fields
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, Solver
+from ucm.forms.solver import Answer, Solver, Status
 from ucm.language.contracts import SemiSmooth
 from ucm.native import blas_threads
 from ucm.numerics.coordinates import RangeSpace, range_space_orders
@@ -167,7 +167,7 @@ class _Iterate:
         self.largest = self.scale
         self.spent = monitor.passes
 
-    def answer(self, status: str) -> Answer:
+    def answer(self, status: Status) -> Answer:
         """Return the answer for a status: the current point if "converged", else the best point."""
         q, w, multipliers = self.best_point
         if status == "converged":
@@ -175,7 +175,7 @@ class _Iterate:
         message = f"the gap stayed at {self.best:.2g}; raise max_iter or tol, or scale the features"
         return Answer(q, w, multipliers=multipliers).after(status, message)
 
-    def run(self) -> str:
+    def run(self) -> Status:
         """Run the outer steps of the augmented Lagrangian; return the status."""
         monitor, refused, least, stalled = self.monitor, 0, np.inf, Stall()
         for outer in range(1, monitor.limit(_OUTER) + 1):

@@ -13,7 +13,7 @@ import numpy as np
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.forms.solver import Answer, Session, Solver
+from ucm.forms.solver import Answer, Session, Solver, Status
 from ucm.solvers.objective.l1_newton import MOST, L1Newton
 from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
 from ucm.solvers.objective.quadratic_models import NewtonCG
@@ -103,7 +103,7 @@ class _Steps(Session[Composite]):
             status = "interrupted"
         return Answer(w=step.w, b=step.b, slopes=step.dual).after(status, left)
 
-    def _descend(self, at: ProximalIterate, monitor: Monitor, done: int, limit: int) -> tuple[str, str]:
+    def _descend(self, at: ProximalIterate, monitor: Monitor, done: int, limit: int) -> tuple[Status, str]:
         """Run the Newton steps after number `done` in place; return the status and how large the gap is."""
         step, stuck, previous, tol = done, 0, (np.inf, np.inf), monitor.tol
         for step in range(done + 1, limit + 1):
