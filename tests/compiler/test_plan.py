@@ -16,9 +16,15 @@ from bundled import load
 from scipy import sparse
 
 import ucm
+from ucm.compiler.compile import LOWERINGS
+from ucm.compiler.lowering import BoundModel, Lowering
+from ucm.compiler.robust import DistanceLowering
 from ucm.compiler.route import ROUTES, label
+from ucm.data.bound_data import bind
+from ucm.data.first_pass import first_pass
 from ucm.errors import ParameterError, ScaleWarning
 from ucm.forms.display import digits
+from ucm.language.robust import as_model
 from ucm.solvers import DCA
 
 INSIDE = ucm.models.enu_svm(0.4)  # iris: 0 lies in U
@@ -225,3 +231,36 @@ def test_fit_says_once_that_the_scales_of_features_differ(container: Any) -> Non
         clf.fit(container(X * [1, 1e5, 0]), y)
     (found,) = (w for w in said if "StandardScaler" in str(w.message))
     assert found.category is ScaleWarning and found.filename == __file__
+
+
+class _Means(DistanceLowering):
+    """The lowering of the nu-SVM with nu = 1 and equal classes, whose hulls are their means."""
+
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        means = bound.model.params() == {"nu": 1.0}
+        model = ucm.RobustMargin(ucm.Point(ucm.pos.mean - ucm.neg.mean))
+        return (cls(model, bound.data, bound.requested),) if means else ()
+
+
+def test_a_lowering_is_an_entry_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = load("iris")
+    X, y = np.concatenate([X[y > 0][:40], X[y < 0][:40]]), np.repeat([1, -1], 40)
+    general = ucm.solve(ucm.models.nu_svm(1.0), X, y)
+    monkeypatch.setitem(LOWERINGS, "set", (_Means, *LOWERINGS["set"]))
+    plan, other = (ucm.compile(ucm.models.nu_svm(nu), X, y) for nu in (1.0, 0.8))
+    assert type(plan.lowering) is _Means and type(other.lowering) is DistanceLowering
+    assert plan.solve().objective == pytest.approx(general.objective, rel=1e-6)
+    between = float(np.linalg.norm(X[:40].mean(axis=0) - X[40:].mean(axis=0)))
+    assert general.objective == pytest.approx(-between, rel=1e-6)
+
+
+def test_the_lowerings_of_every_kind_of_problem() -> None:
+    X, y = load("iris")
+    data, rows = bind(X, y), first_pass(ucm.open_rows(X, y), None, None)
+    models = as_model(ucm.models.nu_svm(0.8), "test"), ucm.models.svm(1.0)
+    kinds = {BoundModel(model, of).kind for model in models for of in (data, rows)}
+    kinds.add(
+        BoundModel(as_model(ucm.Hull(ucm.signed, weights=ucm.LossBall(ucm.Hinge(2), lam=1.0)), ""), data).kind
+    )
+    assert kinds | {"set of many samples"} == LOWERINGS.keys()

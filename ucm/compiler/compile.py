@@ -119,12 +119,7 @@ def compile(
 
 
 def bound(
-    model: RobustMargin | Objective,
-    X: object,
-    y: object,
-    kernel: object,
-    of_samples: dict,
-    of_kernel: dict,
+    model: RobustMargin | Objective, X: object, y: object, kernel: object, of_samples: dict, of_kernel: dict
 ) -> tuple[Data, Gram | None]:
     """Return the samples, bound in memory or out of core, and the Gram matrix; None without an exact kernel.
 
@@ -143,11 +138,7 @@ def bound(
 
 
 def bound_rows(
-    model: RobustMargin | Objective,
-    rows: RowSource,
-    class_weight: ClassWeight,
-    kernel: object,
-    options: dict,
+    model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight, kernel: object, options: dict
 ) -> Data:
     """Return out-of-core rows as bound data: means and covariances, or counts and a sample, of one pass.
 

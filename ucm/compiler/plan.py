@@ -11,38 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from ucm.compiler.lowering import (
-    ExternalAnswer,
-    Lowering,
-    Proof,
-    Regime,
-    Verdict,
-)
+from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.robust import SphereLowering
-from ucm.compiler.route import (
-    choose,
-    fallback_names,
-    fallbacks,
-    label,
-    table,
-    unknown,
-    verdicts,
-)
+from ucm.compiler.route import choose, fallback_names, fallbacks, label, table, unknown, verdicts
 from ucm.data.bound_data import Data
 from ucm.data.deadline import time_of
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.kernel_features import FeatureFunction
 from ucm.data.options import COUNT, FLAG, OptionSpec, optional, options_of, within
 from ucm.data.validation import scale_hint
-from ucm.errors import (
-    ConvergenceWarning,
-    ParameterError,
-    SolverError,
-    brief,
-    unknown_option,
-    warn_of,
-)
+from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, unknown_option, warn_of
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.local_minimum import certify_local
@@ -378,11 +357,7 @@ class Plan:
         return solution
 
     def bound(
-        self,
-        solution: Solution | None = None,
-        *,
-        ratio: float = 0.99,
-        time_limit: float | None = None,
+        self, solution: Solution | None = None, *, ratio: float = 0.99, time_limit: float | None = None
     ) -> Solution:
         """Improve the lower bound of a solution where 0 lies in U: return the new solution.
 

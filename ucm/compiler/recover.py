@@ -246,9 +246,7 @@ def ignores_origin(U: UncertaintySet, n: int) -> bool:
 
 
 def midpoint_of(
-    U: UncertaintySet,
-    summands: Iterable[tuple[UncertaintySet, Vec]],
-    score: Callable[[Vec], float],
+    U: UncertaintySet, summands: Iterable[tuple[UncertaintySet, Vec]], score: Callable[[Vec], float]
 ) -> float | None:
     """Return b of the hyperplane midway between the class points; None if no midpoint exists.
 

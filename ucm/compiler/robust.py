@@ -41,19 +41,8 @@ from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverEr
 from ucm.evidence.certificate import at_zero, certify, is_proven, unproven
 from ucm.evidence.external_certificate import both_sides, broken_rule, of_weights
 from ucm.evidence.feasible_point import member, nearest_member
-from ucm.evidence.reference import (
-    Verification,
-    linearised,
-    reference_problem,
-    verify,
-    verify_stationary,
-)
-from ucm.evidence.sphere import (
-    at_kink,
-    certify_unit,
-    has_full_rank,
-    lower_bound,
-)
+from ucm.evidence.reference import Verification, linearised, reference_problem, verify, verify_stationary
+from ucm.evidence.sphere import at_kink, certify_unit, has_full_rank, lower_bound
 from ucm.forms.distance import MinNorm, NearestPoint
 from ucm.forms.monitor import CROSSED, INSIDE, SEPARATED, ZERO, Monitor
 from ucm.forms.solution import Certificate, Solution
@@ -635,8 +624,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             if -CROSSED <= certificate.relative_gap <= tol:
                 return Verdict("optimal", f"proven: {certificate}; 0 lies in U")
             return Verdict(
-                "zero_in_set",
-                f"0 lies on the boundary of U: the objective is 0 within {certificate.gap:.2g}",
+                "zero_in_set", f"0 lies on the boundary of U: the objective is 0 within {certificate.gap:.2g}"
             )
         if (
             certificate.kind != "none"

@@ -177,12 +177,7 @@ ROUTES = (
     Route(_PROGRAM, "linear programs: norms 1 and inf of w, piecewise linear losses and penalties"),
     Route(
         solvers.LevelSetNewton(
-            (
-                solvers.SSNAL(),
-                solvers.APG(),
-                solvers.SSNAL(iterative=True),
-                solvers.ALM(solvers.APG()),
-            )
+            (solvers.SSNAL(), solvers.APG(), solvers.SSNAL(iterative=True), solvers.ALM(solvers.APG()))
         ),
         "other norms: a ball grows until it meets the set, Euclidean problems",
     ),
@@ -195,22 +190,13 @@ ROUTES = (
         solvers.OutOfCoreActiveSet(solvers.ActiveSet()),
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
-    Route(
-        solvers.OutOfCoreActiveSet(solvers.SSNAL()),
-        "two hulls of rows with weights, by an active set",
-    ),
-    Route(
-        solvers.OutOfCoreActiveSet(_PROGRAM),
-        "the hinge loss with l1 and l infinity over rows",
-    ),
+    Route(solvers.OutOfCoreActiveSet(solvers.SSNAL()), "two hulls of rows with weights, by an active set"),
+    Route(solvers.OutOfCoreActiveSet(_PROGRAM), "the hinge loss with l1 and l infinity over rows"),
     Route(
         solvers.OutOfCoreActiveSet(solvers.ProxALM(), fallback=solvers.Conic()),
         "the hinge loss with any penalty: the rows near the breakpoint",
     ),
-    Route(
-        solvers.OutOfCoreActiveSet(DCA(_PROGRAM)),
-        "the ramp loss with l1 and l infinity over rows",
-    ),
+    Route(solvers.OutOfCoreActiveSet(DCA(_PROGRAM)), "the ramp loss with l1 and l infinity over rows"),
     Route(
         solvers.OutOfCoreActiveSet(DCA(solvers.ProxALM(), fallback=solvers.Conic())),
         "the ramp loss, and folded penalties: the rows near the breakpoints",
@@ -222,9 +208,7 @@ ROUTES = (
     # 0 in U: the unit sphere
     Route(solvers.Facets(), "up to three dimensions, any norm: the global minimum"),
     Route(
-        solvers.Faces(),
-        "p = inf and p = 1: the global minimum, a bound for every face",
-        _faces_in_seconds,
+        solvers.Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _faces_in_seconds
     ),
     Route(solvers.Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
     Route(solvers.Linearize(nearest=solvers.SSNAL()), "any set, any norm: a stationary point"),
@@ -233,9 +217,7 @@ ROUTES = (
     Route(solvers.PSMO(), "pairs of multipliers, the second one random, as printed", _never),
     Route(solvers.ProxNewton(), "smooth losses: proximal Newton steps, features as needed"),
     Route(
-        solvers.ProxALM(),
-        "other losses: augmented Lagrangian around proximal Newton steps",
-        _many_samples,
+        solvers.ProxALM(), "other losses: augmented Lagrangian around proximal Newton steps", _many_samples
     ),
     # anything convex
     Route(
@@ -347,11 +329,14 @@ def _inside(requested: str | Solver) -> str | Solver:
 
 def _dca_around(form: DifferenceOfConvex, requested: str | Solver) -> Solver | None:
     """Return DCA with a solver for its convex problems inside; None without such a solver."""
-    dca, asked = requested if isinstance(requested, DCA) else DCA(), _inside(requested)
+    asked = _inside(requested)
     inner = choose(form.G, asked)
     if inner is None or type(form.G) not in inner.takes:
         return None
-    return replace(dca, inner=inner, fallback=next(_following(form.G, inner, asked), dca.fallback))
+    fallback = next(_following(form.G, inner, asked), None)
+    if isinstance(requested, DCA):
+        return replace(requested, inner=inner, fallback=fallback or requested.fallback)
+    return DCA(inner, fallback=fallback)
 
 
 def check_asked(requested: object) -> None:

@@ -20,6 +20,7 @@ from ucm.solvers.objective.sessions import session_of
 
 _WORTH = 1e-6  # least gain of a move of single weights, relative to the objective
 _GAIN = 1e-12  # relative decrease of the objective that counts as rounding
+_INSIDE = optional(solver_of(Composite))
 _INNER = 1e-2  # tolerance of the convex problems, relative; the last gap proves the answer
 
 
@@ -71,13 +72,13 @@ class DCA(Solver[DifferenceOfConvex]):
     def __post_init__(self) -> None:
         check_fields(
             self,
-            inner=optional(solver_of(Composite)),
+            inner=_INSIDE,
             max_outer=COUNT,
             n_starts=COUNT,
             seed=SEED,
             stop=STOP,
             eps=POSITIVE,
-            fallback=optional(solver_of(Composite)),
+            fallback=_INSIDE,
         )
 
     @property
