@@ -14,6 +14,7 @@ import pytest
 from bundled import load
 from numpy.testing import assert_allclose
 from scipy import optimize, sparse
+from typed import known
 
 import ucm
 from ucm import (
@@ -189,6 +190,26 @@ def test_constraints_against_programs_by_hand(name: str, beside: str) -> None:
             terms = [R for _, R in constraints_of((penalty + constraint).split()[0], 5)]
             pulled = sum(R.matrix.T @ mu for R, mu in zip(terms, solution.multipliers, strict=True))
             assert_allclose(z - solution.w, pulled, atol=2e-3 * np.abs(z).max())
+            free = ucm.solve((loss + penalty + constraint).with_intercept("penalised"), X, y)
+            assert [mu.size for mu in free.multipliers] == [mu.size for mu in solution.multipliers]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_projections_and_conjugates_of_constraints(seed: int) -> None:
+    """Rows that repeat, of zeros, equations, open sides: against CVXPY and the equality of Fenchel."""
+    rng = np.random.default_rng(seed)
+    n, r = rng.integers(1, 7), rng.integers(1, 9)
+    A, inside = rng.integers(-2, 3, size=(r, n)).astype(float), rng.standard_normal(n)
+    lb, ub = A @ inside - rng.choice([0.0, 1.0, np.inf], r), A @ inside + rng.choice([0.0, 0.5, np.inf], r)
+    constraint, v = LinearConstraint(A, lb, ub), 3.0 * rng.standard_normal(n)
+    G, h, _, _ = constraint.upper
+    w, p = cp.Variable(n), constraint.prox(v, 1.0)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(w - v)), [G @ w <= h] if h.size else [])
+    with warnings.catch_warnings(action="ignore"):
+        problem.solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    assert constraint.value(p) == 0.0
+    assert_allclose(p, known(w.value), atol=1e-6)
+    assert constraint.conjugate(v - p) == pytest.approx(float((v - p) @ p), abs=1e-9 * (1.0 + float(v @ v)))
 
 
 def test_covariance_fairness_and_its_multiplier() -> None:

@@ -263,6 +263,8 @@ def test_lam_max_is_the_least_with_no_coefficients(objective: Any, rows: slice) 
 
 def test_lam_max_where_there_is_none() -> None:
     X, y = load("iris")
+    away = ucm.Logistic() + LAM * L1() + ucm.Bounds(0.1, 1.0)  # w = 0 breaks a bound
+    assert ucm.admissible(away, X, y)["lam"].upper == np.inf
     assert ucm.admissible(Hinge() + LAM * ucm.L2(), X, y)["lam"].upper == np.inf
     found = ucm.admissible(Hinge() + LAM * ucm.ExpL0(Param("a", 4.0)), X, y)
     assert "critical" in found["lam"].how and "declared range" in found["a"].how

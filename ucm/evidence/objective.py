@@ -195,12 +195,14 @@ def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weigh
     gradients, or their parts of the best split, and the rest is a combination of the rows that hold with
     equality.
     """
+    terms: tuple = model.dc()[0].penalties
+    sizes = [len(R.A) for _, R in constraints_of(terms, data.n)]
+    if not sizes:
+        return ()
     w, _ = lifted_plane(model, w, b)
     model, data = lifted(model, data)
-    terms: tuple = model.dc()[0].penalties
+    terms = model.dc()[0].penalties
     constraints, z = constraints_of(terms, data.n), np.asarray(data.X.T @ (data.y * weights)).ravel()
-    if not constraints:
-        return ()
     places = {k for k, _ in constraints}
     others = [R for k, R in enumerate(terms) if k not in places]
     slopes = [R.gradient(w) for R in others]
@@ -208,7 +210,8 @@ def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weigh
         whole = merged([R for _, R in constraints])
         split = split_by_program((*others, whole), z, w)
         slopes = [] if split is None else split[:-1]
-    return tuple(active_multipliers([R for _, R in constraints], w, z - sum(slopes, np.zeros_like(z))))
+    given = active_multipliers([R for _, R in constraints], w, z - sum(slopes, np.zeros_like(z)))
+    return tuple(mu[:size] for mu, size in zip(given, sizes, strict=True))
 
 
 def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:

@@ -23,6 +23,7 @@ from ucm.forms.objective import class_totals, lifted, slopes_of, weighed
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
 from ucm.language.parameter import Scope
+from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
@@ -45,7 +46,8 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
     """
     model, data = lifted(replace(model, penalty=evaluated(model.penalty, data)), data)
     losses, subtracted = model.loss.split()
-    if subtracted or model.dc()[0].joint or model.penalty.value(np.zeros(data.n)) > 0.0:
+    broken = any(R.value(np.zeros(data.n)) for R in model.penalty.nodes_of_type(LinearConstraint))
+    if subtracted or broken or model.dc()[0].joint:
         return None
     if name in model.loss.params() or name not in model.penalty.params():
         return None

@@ -146,7 +146,7 @@ class LinearConstraint(ProximalPenalty):
     def slacks(self, w: Vec) -> Vec:
         """Return the slack of each row of `upper`, relative to the size of its terms."""
         G, h, _, _ = self.upper
-        size = np.abs(G).sum(axis=1) * float(np.abs(w).max(initial=0.0)) + np.abs(h)
+        size = np.abs(G).sum(axis=1) * ((G != 0.0) * np.abs(w)).max(axis=1, initial=0.0) + np.abs(h)
         return (h - G @ w) / np.where(size > 0.0, size, 1.0)
 
     def value(self, w: Vec) -> float:
@@ -193,32 +193,27 @@ class LinearConstraint(ProximalPenalty):
     def conjugate(self, z: Vec) -> float:
         """Return the least `h'u` over u >= 0 with `G'u = z`, z projected on the cone of these."""
         G, h, _, _ = self.upper
-        u = scipy.optimize.nnls(G.T, z)[0] if h.size else np.zeros(0)
-        size = float(u.max(initial=0.0))
-        if size > 0.0 and np.linalg.matrix_rank(G) < h.size:
-            found = scipy.optimize.linprog(
-                h / (np.abs(h).max() or 1.0), A_eq=G.T, b_eq=G.T @ u / size, method="highs-ds"
-            )
-            if found.status == 0:
-                active = np.flatnonzero(found.x > _ROUNDING)
-                better = scipy.optimize.nnls(G[active].T, z)
-                if better[1] <= _ROUNDING * float(np.abs(z).max()):
-                    u = np.zeros(h.size)
-                    u[active] = better[0]
+        u, _ = _nonnegative(G.T, z)
+        top, size = float(u.max(initial=0.0)), float(np.abs(h).max(initial=0.0)) or 1.0
+        if top > 0.0 and np.linalg.matrix_rank(G) < h.size:  # several u: any of them gives an upper bound
+            found = scipy.optimize.linprog(h / size, A_eq=G.T, b_eq=G.T @ u / top, method="highs-ds")
+            active = np.flatnonzero(found.x > _ROUNDING) if found.status == 0 else np.arange(h.size)
+            better, distance = _nonnegative(G[active].T, z)
+            if distance <= _ROUNDING * float(np.abs(z).max()):
+                return float(h[active] @ better)
         return float(h @ u)
 
     def gauge(self, z: Vec) -> float:
-        G = self.upper[0]
-        distance = scipy.optimize.nnls(G.T, z)[1] if G.size else float(np.linalg.norm(z))
-        return 0.0 if distance <= _ROUNDING * float(np.abs(z).max(initial=0.0)) else np.inf
+        away = np.abs(self.project_onto_domain_cone(z) - z).max(initial=0.0)
+        return 0.0 if away <= _ROUNDING * np.abs(z).max(initial=0.0) else np.inf
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
         G = self.upper[0]
-        return G.T @ scipy.optimize.nnls(G.T, z)[0] if G.size else np.zeros_like(z)
+        return G.T @ _nonnegative(G.T, z)[0]
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         G, h, _, _ = self.upper
-        return cp.indicator([G @ w <= h])
+        return cp.indicator([G @ w <= h]) if h.size else 0.0 * cp.sum(w)
 
     def formula(self, notation: Notation) -> str:
         if isinstance(self.A, tuple) and len(self.A) == 1:
@@ -279,8 +274,7 @@ class Bounds(LinearConstraint):
     def value(self, w: Vec) -> float:
         w = np.asarray(w, dtype=float)
         self.check_features(w.size)
-        beyond = np.abs(w - np.clip(w, *self.bounds))
-        return 0.0 if bool(np.all(beyond <= _HOLDS * np.abs(w).max(initial=0.0))) else np.inf
+        return 0.0 if bool(np.all(np.abs(w - np.clip(w, *self.bounds)) <= _HOLDS * np.abs(w))) else np.inf
 
     def prox(self, v: Vec, t: float) -> Vec:
         return np.clip(v, *self.bounds)
@@ -295,16 +289,14 @@ class Bounds(LinearConstraint):
         ends = np.where(z > 0.0, self.bounds[1], self.bounds[0])
         return float(z @ np.where(np.isfinite(ends), ends, 0.0))
 
-    def gauge(self, z: Vec) -> float:
-        return 0.0 if np.array_equal(self.project_onto_domain_cone(z), z) else np.inf
-
     def project_onto_domain_cone(self, z: Vec) -> Vec:
         return np.where(np.isfinite(np.where(z > 0.0, self.bounds[1], self.bounds[0])), z, 0.0)
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        (lb, ub), n = self.bounds, w.shape[0]
-        low, high = (np.flatnonzero(np.isfinite(np.broadcast_to(x, n))) for x in (lb, ub))
-        return cp.indicator([w[low] >= np.broadcast_to(lb, n)[low], w[high] <= np.broadcast_to(ub, n)[high]])
+        lb, ub = (np.broadcast_to(x, w.shape[0]) for x in self.bounds)
+        low, high = (np.flatnonzero(np.isfinite(x)) for x in (lb, ub))
+        inside = [w[low] >= lb[low]] * bool(low.size) + [w[high] <= ub[high]] * bool(high.size)
+        return cp.indicator(inside) if inside else 0.0 * cp.sum(w)
 
     def formula(self, notation: Notation) -> str:
         return _within(self.lb, "w", self.ub, notation)
@@ -325,6 +317,17 @@ def _within(
     return f"{notation.word('ind')}({both})"
 
 
+def _nonnegative(A: Rows, b: Vec) -> tuple[Vec, float]:
+    """Return the x >= 0 of least `||A x - b||`, and this distance."""
+    if not A.shape[1]:  # which crashes nnls
+        return np.zeros(0), float(np.linalg.norm(b))
+    try:
+        return scipy.optimize.nnls(A, b)
+    except RuntimeError:  # its limit of steps
+        x = scipy.optimize.lsq_linear(A, b, (0.0, np.inf), method="bvls").x
+        return x, float(np.linalg.norm(A @ x - b))
+
+
 def _distance_multipliers(G: Rows, h: Vec) -> tuple[Vec, float]:
     """Return the multipliers u >= 0 of `min ||x|| over G x <= h`, up to positive factors, and a residual.
 
@@ -335,7 +338,7 @@ def _distance_multipliers(G: Rows, h: Vec) -> tuple[Vec, float]:
     length[length == 0.0] = 1.0
     h = h / length
     target = np.eye(1, G.shape[1] + 1, G.shape[1])[0]
-    return scipy.optimize.nnls(np.vstack([-(G / length[:, None]).T, -h / (np.abs(h).max() or 1.0)]), target)
+    return _nonnegative(np.vstack([-(G / length[:, None]).T, -h / (np.abs(h).max() or 1.0)]), target)
 
 
 def constraints_of(terms: Sequence[Penalty], n: int) -> list[tuple[int, LinearConstraint]]:
@@ -410,7 +413,7 @@ def active_multipliers(constraints: Sequence[LinearConstraint], w: Vec, z: Vec) 
     active = np.flatnonzero(whole.slacks(w) <= _ACTIVE)
     mu = np.zeros(len(whole.A))
     if active.size:
-        np.add.at(mu, rows[active], signs[active] * scipy.optimize.nnls(G[active].T, z)[0])
+        np.add.at(mu, rows[active], signs[active] * _nonnegative(G[active].T, z)[0])
     return np.split(mu, np.cumsum([len(R.A) for R in constraints])[:-1])
 
 
