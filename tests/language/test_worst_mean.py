@@ -233,6 +233,12 @@ def test_a_classifier_and_a_search_take_a_worst_mean() -> None:
     assert [s.status for s in found] == ["optimal", "optimal"]
 
 
+def test_worst_means_satisfy_the_laws_of_losses() -> None:
+    groups = (pos.group("A"), signed.group("B"))
+    ucm.testing.check_loss(WorstMean(Logistic(), groups=groups) / 2 + WorstMean(Hinge(2)))
+    ucm.testing.check_loss(WorstMean(Hinge(), _ratio(3) & ChiSquareBall(0.4)) + Ramp())
+
+
 _worst_mean: Any = WorstMean
 _REFUSED = [
     (lambda: _worst_mean(Ramp()), "one convex loss"),
