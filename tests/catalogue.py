@@ -218,8 +218,6 @@ OTHER_LOSSES = [
     LeastSquares() + 2 * Ramp(0.5),
     WorstMean(Hinge(), CappedSimplex(1 / Param("beta", 0.3), relative=True)),
     WorstMean(Logistic(on=pos), KLBall(0.6)) + 0.5 * Hinge(on=neg),
-    WorstMean(HuberHinge(0.5), groups=(pos.group("A"), signed.group("B"))) / 2 + WorstMean(Hinge(2)),
-    WorstMean(Hinge(), CappedSimplex(3.0, relative=True) & ChiSquareBall(0.4)) + Ramp(),
 ]
 
 _CHAIN = 2 * np.eye(6) - np.eye(6, k=1) - np.eye(6, k=-1) - np.diag([1, 0, 0, 0, 0, 1])

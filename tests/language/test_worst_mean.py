@@ -233,6 +233,12 @@ def test_a_classifier_and_a_search_take_a_worst_mean() -> None:
     assert [s.status for s in found] == ["optimal", "optimal"]
 
 
+def test_worst_means_satisfy_the_laws_of_losses() -> None:
+    groups = (pos.group("A"), signed.group("B"))
+    ucm.testing.check_loss(WorstMean(Logistic(), groups=groups) / 2 + WorstMean(Hinge(2)))
+    ucm.testing.check_loss(WorstMean(Hinge(), _ratio(3) & ChiSquareBall(0.4)) + Ramp())
+
+
 _worst_mean: Any = WorstMean
 _REFUSED = [
     (lambda: _worst_mean(Ramp()), "one convex loss"),
@@ -287,3 +293,18 @@ def test_a_size_of_the_weights_has_an_admissible_interval() -> None:
         value = ucm.solve(model, _X, _y).params["p"]
         expected = 0.5 * (low + high) if np.isfinite(high) else 1.5 * low or 1.0
         assert value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("D", [KLBall(0.6), ChiSquareBall(0.5), NormBall(0.2, p=3)], ids=str)
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(on=pos), Exponential()], ids=str)
+def test_smooth_worst_means_take_quasi_newton_steps(loss: Any, D: Any) -> None:
+    model = WorstMean(loss, D) + 0.01 * Logistic() + _lam
+    plan = ucm.compile(model, _X * [1e-3, 1.0, 1e3], _y)
+    solution = plan.solve()
+    assert plan.solver.name == solution.stats.solver == "l-bfgs"
+    conic = ucm.solve(model, _X * [1e-3, 1.0, 1e3], _y, solver="clarabel")
+    assert solution.status == conic.status == "optimal"
+    assert solution.objective == pytest.approx(conic.objective, rel=1e-6)
+    for other in (WorstMean(Hinge(), D) + _lam, WorstMean(loss, _ratio(2)) + _lam, WorstMean(loss, D) + L1()):
+        why = plan.solver.refuse(ucm.compile(other, _X, _y).form)
+        assert why is not None

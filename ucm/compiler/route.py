@@ -219,6 +219,7 @@ ROUTES = (
     Route(
         solvers.ProxALM(), "other losses: augmented Lagrangian around proximal Newton steps", _many_samples
     ),
+    Route(solvers.LBFGS(), "worst means of smooth losses with l2: quasi-Newton steps"),
     # anything convex
     Route(
         solvers.Conic(),
