@@ -178,6 +178,14 @@ class GeneralisedNuSVM:
                     classes.append(LossOfClass(rows[mask], sign, c[mask], h))
         return classes
 
+    @functools.cached_property
+    def terms(self) -> list[tuple[ConvexLoss, Vec]]:
+        """The distinct losses, each with the weights `c_i / N` of its samples, (m,), 0 for the others."""
+        weights: dict[ConvexLoss, Vec] = {}
+        for one in self.classes:
+            weights.setdefault(one.h.loss, np.zeros(self.data.m))[one.rows] = one.c / one.h.dim
+        return list(weights.items())
+
     def best_thresholds(self, scores: Vec) -> tuple[Vec, float, float]:
         """Return the optimal weights q, of sum 1/2 on each class, b and rho for fixed scores `w'x_i`.
 
@@ -200,16 +208,12 @@ class GeneralisedNuSVM:
         scores = np.asarray(data.X @ w).ravel()
         q, b, rho = self.best_thresholds(scores)
         dual = q if weights is None else weights
-        mean, offset, zero, terms = 0.0, self.classes[0].h.loss.offset, np.zeros(data.m), []
+        offset = self.classes[0].h.loss.offset
         margins = offset + data.y * (scores + b) - rho
-        for one in self.classes:
-            c = np.zeros(data.m)
-            c[one.rows] = one.c / one.h.dim
-            terms.append((one.h.loss, c))
-            mean += one.h.loss.value(margins, None, c)
-        point = SampleDual(terms, data.y, margins, dual, None, 0.5)
+        mean = sum(loss.value(margins, None, c) for loss, c in self.terms)
+        point = SampleDual(self.terms, data.y, margins, dual, None, 0.5)
         normal = BallNormal(data.X, w, lam=self.lam)
-        bound, outside = lower_bound(point, normal, CombinedPenalty(()), zero)
+        bound, outside = lower_bound(point, normal, CombinedPenalty(()), np.zeros(data.n))
         primal, least = mean - rho, bound - offset  # rho - o is the variable
         terms_size = abs(rho) + abs(mean)
         unit = max(abs(primal), abs(least) if np.isfinite(least) else 0.0, 1e-9 * terms_size, 1e-300)
@@ -233,10 +237,7 @@ class GeneralisedNuSVM:
         cp, data = cp_words, self.data
         omega = cp.Variable(data.n, name="w" if scale == 1.0 else f"{scale:.3g} w")
         b, rho, t = cp.Variable(name="b"), cp.Variable(name="rho"), cp.Variable(data.m, name="t")
-        weights: dict[ConvexLoss, Vec] = {}
-        for one in self.classes:
-            weights.setdefault(one.h.loss, np.zeros(data.m))[one.rows] = one.c / one.h.dim
-        total = -rho + sum(loss_cvxpy(loss, loss.offset + t - rho, c, scope) for loss, c in weights.items())
+        total = -rho + sum(loss_cvxpy(loss, loss.offset + t - rho, c, scope) for loss, c in self.terms)
         return total, [
             t == cp.multiply(data.y, (data.X / scale) @ omega + b),
             cp.norm(omega / scale, 2) <= scope.of(self.bound),
@@ -264,13 +265,11 @@ class GeneralisedNuSVM:
                 f"lam: expected at most {_MOST:,} features or as many samples, got {data.n:,} and "
                 f"{data.m:,}; give the radius"
             )
-        weights: dict[ConvexLoss, Vec] = {}
-        for one in self.classes:
-            weights.setdefault(one.h.loss, np.zeros(data.m))[one.rows] = one.c / one.h.dim
+        losses, weights = zip(*self.terms, strict=True)
         X, column = self.samples, -data.y[:, None]
         table: Matrix = sparse.hstack([X, column], "csr") if sparse.issparse(X) else np.hstack([X, column])
         slope = LinearTerm(np.zeros(data.m), np.eye(1, table.shape[1], X.shape[1]).ravel())
-        return Composite(table, data.y, tuple(weights), (), tuple(weights.values()), tilt=slope)
+        return Composite(table, data.y, losses, (), weights, tilt=slope)
 
     def normal(self, v: Vec) -> Vec:
         """Return the normal w in the features from the variable (w, rho - o) of the form."""

@@ -5,10 +5,7 @@ A rule `q(u) = q0 + V u` that stays in the domains for all `||u||_2 <= 1` gives 
 surface. This distance is at least that for the quadratic `<x0, u> + u'M u`, whose best rule solves a
 semidefinite program; its dual is over the moments `W = E[u u']`, `E[u]` of a random direction.
 
-Which rules stay inside is known of the weights of hulls (`|V_i| <= min(q0_i, cap - q0_i)`, row by row, and
-the columns of V sum to 0 in each group) and of balls (`||q0|| + ||V|| <= radius`). A simplex cut by a
-symmetric ball holds the one with the largest cap whose vertices are inside. Of any other domain the centre
-is taken.
+`ucm.forms.sphere_proof` states which rules stay inside. Of any other domain the centre is taken.
 """
 
 from __future__ import annotations
