@@ -558,7 +558,7 @@ def test_a_frame_in_memory_is_a_table_with_names(library: str) -> None:
     by_name = ucm.Classifier(ucm.models.nu_svm(0.4)).fit(named)
     moved = ucm.open_rows(frame[["d", "w", "a"]], y, sample_weight="w")
     assert by_name.score(moved) == by_name.score(named)
-    with pytest.raises(ucm.DataError, match="real numbers, got 'label' of the type (String|Object)"):
+    with pytest.raises(ucm.DataError, match=r"real numbers, got 'label' of the type (String|Object)"):
         ucm.open_rows(frame, y, columns=["a", "label"])
     with pytest.raises(ucm.DataError, match="label for every sample, got none in column 'label'"):
         ucm.open_rows(frames.DataFrame({"a": [1.0, 2.0], "label": ["yes", None]}))

@@ -17,7 +17,7 @@ from scipy import sparse
 import ucm
 from ucm import L1, L2, GroupLasso, GroupMCP, Hinge, Logistic, NonNegative, Norm, Param, Quadratic
 from ucm.language.parameter import Scope
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.solvers.objective import proximal_step
 from ucm.solvers.objective.quadratic_models import ProximalQuadratic
 

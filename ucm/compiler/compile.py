@@ -40,8 +40,9 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
-from ucm.forms.distance import MinNorm, NearestPoint
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor, check_time_limit, limit_from
+from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.objective import Composite, weighed
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -49,7 +50,7 @@ from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, split_scalar
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.sets.intersection import Intersection

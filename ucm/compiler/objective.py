@@ -28,8 +28,9 @@ from ucm.evidence.certificate import is_proven
 from ucm.evidence.objective import certify_objective, is_local, is_unattained
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
+from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual
+from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.objective import Objective

@@ -37,7 +37,7 @@ from ucm.evidence.feasible_point import INSIDE
 from ucm.evidence.penalty_split import split_by_program
 from ucm.forms.objective import times
 from ucm.language.contracts import round_violation
-from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
+from ucm.language.penalties.combined import CombinedPenalty, slope_near
 from ucm.language.terms import Bound, ConvexLoss, Penalty, SubtractedPart
 
 Terms = Sequence[tuple[ConvexLoss, Vec]]

@@ -16,7 +16,7 @@ from ucm.evidence.bound import Normal, SampleDual, lower_bound
 from ucm.evidence.certificate import fault, of_objective
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.terms import ConvexLoss
 
 

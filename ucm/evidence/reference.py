@@ -26,7 +26,7 @@ from ucm.forms.sphere import UnitNorm
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
 from ucm.language.parameter import Parameters
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss, loss_cvxpy
 from ucm.solvers.programs import accuracy, attempt

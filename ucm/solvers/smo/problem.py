@@ -14,7 +14,8 @@ from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
-from ucm.forms.objective import HingeDual, balance, slacks
+from ucm.forms.hinge_dual import HingeDual, slacks
+from ucm.forms.objective import balance
 from ucm.language.domains.simplex import clip_to_mass
 from ucm.solvers.sample_layout import largest
 
