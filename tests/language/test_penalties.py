@@ -32,8 +32,8 @@ from ucm import (
     Quadratic,
 )
 from ucm.language.parameter import Scope
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import constraints_of
-from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.solvers.objective import proximal_step
 from ucm.solvers.objective.quadratic_models import ProximalQuadratic
 

@@ -19,7 +19,7 @@ from ucm.extend import PointwiseLoss
 from ucm.forms.bound import FeatureNormal, SumDual, lower_bound
 from ucm.forms.out_of_core import LossProof, RowLosses
 from ucm.language.losses import ShiftedHinge
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.solvers import DCA, OutOfCoreActiveSet, ProxALM
 from ucm.solvers.out_of_core.newton import row_sums
 from ucm.solvers.out_of_core.newton_rows import SmoothLosses

@@ -14,8 +14,8 @@ import ucm
 from ucm import native
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
+from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import HingeDual
 from ucm.language.models import nu_svm, psvm
 from ucm.solvers import SMO
 from ucm.solvers.smo.problem import Pairs

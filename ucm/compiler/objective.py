@@ -32,11 +32,11 @@ from ucm.evidence.objective import certify_objective, constraint_multipliers, is
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
 from ucm.forms.bound import FeatureNormal, KernelNormal, Normal
+from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import (
     Composite,
     DifferenceOfConvex,
-    HingeDual,
     declared_plane,
     lifted_plane,
     weighed,
@@ -45,8 +45,8 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, split_scalar
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import check_constraints
-from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.statistics.affine import Statistic
 from ucm.language.terms import Penalty

@@ -47,8 +47,8 @@ from ucm.language.loss_sets import as_loss_ball
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.objective import LossSum, Objective, split_scalar
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import check_constraints
-from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, is_number

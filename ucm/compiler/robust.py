@@ -43,8 +43,9 @@ from ucm.evidence.external_certificate import both_sides, broken_rule, of_weight
 from ucm.evidence.feasible_point import member, nearest_member
 from ucm.evidence.reference import Verification, linearised, reference_problem, verify, verify_stationary
 from ucm.evidence.sphere import at_kink, certify_unit, has_full_rank, lower_bound
-from ucm.forms.distance import MinNorm, NearestPoint
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import CROSSED, INSIDE, SEPARATED, ZERO, Monitor
+from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm

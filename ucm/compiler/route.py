@@ -9,8 +9,10 @@ from typing import Any
 
 from ucm import solvers
 from ucm.errors import ParameterError, SolverError, brief, did_you_mean
-from ucm.forms.distance import MinNorm, NearestPoint
-from ucm.forms.objective import Composite, DifferenceOfConvex, HingeDual, WorstComposite
+from ucm.forms.distance import MinNorm
+from ucm.forms.hinge_dual import HingeDual
+from ucm.forms.nearest_point import NearestPoint
+from ucm.forms.objective import Composite, DifferenceOfConvex, WorstComposite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm

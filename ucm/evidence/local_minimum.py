@@ -32,7 +32,7 @@ from ucm.errors import ParameterError, brief
 from ucm.evidence.objective import loss_slopes
 from ucm.forms.solution import Certificate, Solution
 from ucm.language.objective import Objective
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.robust import RobustMargin
 
 _AT_KINK = 1e-7  # distance of a margin or weight from a kink, relative to 1 + its size, that counts as 0

@@ -23,8 +23,8 @@ from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import ConvexPart, Objective
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import active_multipliers, constraints_of, joined, merged
-from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss
 from ucm.language.worst_mean import maximum
 

@@ -28,7 +28,7 @@ from ucm.language import cvx as cp
 from ucm.language.domains.conic_form import support
 from ucm.language.objective import Objective
 from ucm.language.parameter import Parameters, Scope
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss, JointLoss, loss_cvxpy
 from ucm.numerics.conic_programs import accuracy, attempt

@@ -39,7 +39,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import SolverError
 from ucm.forms.monitor import INSIDE
 from ucm.language.contracts import round_violation
-from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
+from ucm.language.penalties.combined import CombinedPenalty, slope_near
 from ucm.language.terms import Bound, ConvexLoss, Penalty, ProximalPenalty, SubtractedPart
 
 Terms = Sequence[tuple[ConvexLoss, Vec]]

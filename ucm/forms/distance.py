@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,7 @@ from scipy.optimize import nnls
 
 from ucm.data.bound_data import Space
 from ucm.data.linear_map import LinearMap, Vec, VStack
-from ucm.errors import brief
-from ucm.forms.solver import Answer, Expected, Solver
+from ucm.forms.solver import Answer, Expected
 from ucm.language.contracts import Block, Coupling, LoweredSet, Path, Projectable
 from ucm.language.domains import Box
 
@@ -247,36 +245,3 @@ class MinNorm:
             maps = [B for k, B in c.terms if k == block]
             rows.append((weight, c.offset.size, maps[0] if maps else None))
         return rows
-
-
-class NearestPoint(Solver[MinNorm]):
-    """Base class of the solvers of reduced convex hulls that need inner products only.
-
-    Attributes
-    ----------
-    weighted : True if it takes different bounds for samples of one class
-    """
-
-    weighted: ClassVar[bool] = True
-
-    def refuse(self, form: MinNorm) -> str | None:
-        if form.norm != 2.0:
-            return "it takes the Euclidean norm only"
-        if form.couplings:
-            return "the blocks are coupled by an intersection"
-        if not form.blocks:
-            return "there is no hull"
-        for b in form.blocks:
-            if b.domain.groups is None:
-                return f"{brief(b.domain)} is not the weights of a reduced convex hull"
-            if b.groups is None and not self.weighted:
-                return "it knows one cap for a class"
-        if form.space.gram is not None:
-            if any(b.samples is None or b.weight == 0.0 for b in form.blocks):
-                return "a hull is not made of the samples of the kernel"
-            uses = np.zeros(form.n, dtype=np.intp)
-            for b in form.blocks:
-                uses[b.samples] += 1
-            if uses.max() > 1:
-                return "two hulls share samples"
-        return None

@@ -23,7 +23,7 @@ from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solver import Expected
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, split_scalar
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.terms import ConvexLoss
 
 _SUM = 1e-14  # of the terms of a sum: its rounding

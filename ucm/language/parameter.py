@@ -193,7 +193,7 @@ class Range(Node):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        x, relative = as_declared(self.scalar), getattr(self.scalar, "relative", False)
+        x, relative = declared_value(self.scalar), getattr(self.scalar, "relative", False)
         if not relative and (not self.low <= x <= self.high or x in self.but):
             raise CompositionError(
                 f"{self.name} {self.must}, got {with_value(self.scalar)}; choose another value"
@@ -277,8 +277,8 @@ class BinaryExpression(Expression):
             )
         if math.isnan(self.value):
             raise CompositionError(
-                f"{self.name}: expected a number, got {number_source(as_declared(self.left))} "
-                f"{self.operation} {number_source(as_declared(self.right))}; change a parameter"
+                f"{self.name}: expected a number, got {number_source(declared_value(self.left))} "
+                f"{self.operation} {number_source(declared_value(self.right))}; change a parameter"
             )
 
     @functools.cached_property
@@ -298,13 +298,13 @@ class BinaryExpression(Expression):
     def inverse(self, name: str) -> Callable[[float], float] | None:
         on_left = holds(self.left, name)
         operand, scalar = (self.left, self.right) if on_left else (self.right, self.left)
-        other = as_declared(scalar)
+        other = declared_value(scalar)
         sums = [e for e in self.nodes_of_type(BinaryExpression) if e.operation in "+-" and holds(e, name)]
         if (
             holds(scalar, name)
             or (self.operation in "*/" and other == 0.0)
             or (self.operation == "/" and not on_left and sums)
-            or (self.operation == "**" and as_declared(operand) < 0.0)
+            or (self.operation == "**" and declared_value(operand) < 0.0)
         ):
             return None
         operation = _OPERATIONS[self.operation]
@@ -323,7 +323,7 @@ class BinaryExpression(Expression):
                 case Param():
                     text, inside = of(x), False
                 case _:
-                    text = number_source(as_declared(x))
+                    text = number_source(declared_value(x))
                     inside = on_right and text.startswith("-")
             texts.append(f"({text})" if inside else text)
         return f" {self.operation} ".join(texts)
@@ -395,7 +395,7 @@ def value(scalar: Scalar) -> float:
     return scalar.value
 
 
-def as_declared(scalar: Scalar) -> float:
+def declared_value(scalar: Scalar) -> float:
     """Return the declared value of a scalar, which for a relative parameter is its fraction."""
     return scalar.value if isinstance(scalar, Expression) else scalar
 
@@ -427,7 +427,7 @@ def is_zero(x: object) -> bool:
 def named(scalar: Scalar, noun: str) -> str:
     """Return the words `the cap eta = 0.1` for the noun `cap`, or `the cap 0.1` for a constant."""
     name = getattr(scalar, "name", "")
-    return f"the {noun} {name}{' = ' if name else ''}{as_declared(scalar):.6g}"
+    return f"the {noun} {name}{' = ' if name else ''}{declared_value(scalar):.6g}"
 
 
 def subject(scalar: Scalar, noun: str) -> str:

@@ -45,7 +45,7 @@ from ucm.language.domains.separable_constraint import soft
 from ucm.language.losses import Hinge
 from ucm.language.objective import ScaledPenalty, split_scalar
 from ucm.language.parameter import Param, Parameters, Scalar, Scope, value
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Hull

@@ -10,7 +10,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.objective import ScaledPenalty
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,

@@ -43,8 +43,8 @@ from ucm.language.objective import PenaltySum, ScaledPenalty
 from ucm.language.parameter import (
     Expression,
     Scalar,
-    as_declared,
     as_factor,
+    declared_value,
     is_zero,
     value,
     with_value,
@@ -146,7 +146,7 @@ class LinearCombination(Combination):
     def __post_init__(self) -> None:
         super().__post_init__()
         for L, _ in self.parts:
-            if is_number(L) and not math.isfinite(as_declared(L)):
+            if is_number(L) and not math.isfinite(declared_value(L)):
                 raise CompositionError(
                     f"{self!r}: the factor must be finite, got {with_value(L)}; write a number below 1e308"
                 )

@@ -37,8 +37,8 @@ from ucm.language.node import (
 from ucm.language.parameter import (
     Scalar,
     Scope,
-    as_declared,
     as_factor,
+    declared_value,
     is_zero,
     value,
     within,
@@ -60,7 +60,7 @@ class Statistic(Arithmetic, FeatureNode):
                 return _linear_combination((self._coefficient(a), self))
             case "/":
                 divisor = self._coefficient(b)
-                if as_declared(divisor) == 0.0:
+                if declared_value(divisor) == 0.0:
                     raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
                 return _linear_combination((1.0 / divisor, self))
         return self.composed(symbol, a, b)
@@ -80,7 +80,7 @@ class Statistic(Arithmetic, FeatureNode):
     def _coefficient(self, c: object) -> Scalar:
         """Return c as a finite coefficient of the statistic."""
         factor = as_factor(c)
-        if factor is None or not np.isfinite(as_declared(factor)):
+        if factor is None or not np.isfinite(declared_value(factor)):
             raise CompositionError(
                 f"{self!r}: a statistic is multiplied by finite numbers and Params only, got {brief(c)}; "
                 "write 2.0 * pos.mean"
@@ -154,14 +154,16 @@ class VectorNode(Statistic):
         return VectorSum(terms)
 
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
-        match b if a is self else a:
+        other = b if a is self else a
+        match other:
             case Statistic() | list() | tuple() | str() | Real() | None:
-                pass
-            case Node():
-                if symbol != "@":
-                    return NotImplemented  # a set, or samples, which refuse with their own message
-            case other if not (hasattr(other, "__array__") or sparse.issparse(other)):
-                return NotImplemented  # a foreign operand
+                foreign = False
+            case Node():  # a set, or samples, which refuse with their own message
+                foreign = symbol != "@"
+            case _:
+                foreign = not (hasattr(other, "__array__") or sparse.issparse(other))
+        if foreign:
+            return NotImplemented
         if symbol in "+-":
             signs = (1.0, -1.0 if symbol == "-" else 1.0)
             vectors = (as_vector(x, "a statistic") for x in (a, b))

@@ -16,8 +16,8 @@ from scipy.optimize import brentq
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import SEED, check_fields
+from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import HingeDual, slacks
 from ucm.forms.solver import Answer, Solver
 
 _STEPS = 1_000_000

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
-from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.native import library, point, structure
 from ucm.numerics.newton_steps import MOST, conjugate_gradients, growth, line_search, ridge_solve
 

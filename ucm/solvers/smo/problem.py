@@ -15,7 +15,7 @@ from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.forms.bound import balance
 from ucm.forms.distance import MinNorm
-from ucm.forms.objective import HingeDual, slacks
+from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.language.domains.simplex import clip_to_mass
 from ucm.solvers.sample_layout import largest
 

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from ucm import native
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.forms.distance import MinNorm, NearestPoint
+from ucm.forms.distance import MinNorm
+from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import HingeDual
+from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.solver import Answer
 from ucm.native import library, point, structure
 from ucm.solvers.smo.problem import Pairs
