@@ -413,7 +413,7 @@ def _subtracted_penalty(h: SubtractedPart, n: int) -> tuple[Text, Text]:
     w: Any = Text("w")
     size, unit, spread = np.abs(w), np.sign(w), lambda x: x
     if not h.coordinatewise:  # lengths of groups of weights
-        groups: Any = h.penalty.spread(np.arange(1.0 * h.penalty.lengths(np.zeros(n)).size)).astype(int)
+        groups = h.penalty.spread(np.arange(1.0 * h.penalty.lengths(np.zeros(n)).size)).astype(int)
         size, spread = np.sqrt(np.bincount(groups, w**2)), operator.itemgetter(groups)
         unit = w / spread(np.maximum(size, 1e-300))
     steep = float(h.penalty.slope(np.zeros(1))[0])
