@@ -102,7 +102,7 @@ class SumOfHulls:
             shapes.append(rows.shape[0])
             for g in constraints:
                 check_time()
-                part = rows[g.entries]
+                part: Matrix = rows[g.entries]
                 part = part.toarray() if sparse.issparse(part) else part
                 part += 0.0  # no -0.0
                 distinct, merged = _merged(part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
 from ucm.solvers.programs import Blocks, accuracy, attempt, column_sizes, duality_gap, ended, numbers
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 _LEAST = 1e-9  # least scale of a feature, relative to the largest
 _ACCURACY = 1e-9  # tolerance of interior-point methods, cheap as they converge fast
@@ -145,8 +142,6 @@ class Conic(Solver[MinNorm | Composite]):
         return answer.ended("converged", "") if proven else answer
 
     def _penalized_once(self, form: Composite, monitor: Monitor, factor: float) -> Answer:
-        if monitor.timed_out:
-            return _failed(form, "interrupted", "")
         problem, w, b, equation = _program(form, factor)
         failure, name = "", self.name
         # the gap is of first order in the dual error: the tightest tolerance that succeeds
@@ -194,7 +189,7 @@ def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]
     return cp.norm(z, q) if q in (1.0, 2.0, np.inf) else cp.pnorm(z, q, approx=False)
 
 
-def _program(form: Composite, factor: float) -> tuple[cp.Problem, Any, Any, Any]:
+def _program(form: Composite, factor: float) -> tuple:
     """Return `factor` times the problem of a form in CVXPY, its variables w and b, and the equation of t.
 
     The tilt and the factor are constants: as parameters of CVXPY they cost a matrix of all variables times
@@ -205,10 +200,10 @@ def _program(form: Composite, factor: float) -> tuple[cp.Problem, Any, Any, Any]
     # features scaled to size 1
     unit = column_sizes(form.X)
     unit = np.maximum(unit, _LEAST * unit.max(initial=0.0))
-    w: Any = cp.multiply(1.0 / unit, cp.Variable(form.n))
+    w = cp.multiply(1.0 / unit, cp.Variable(form.n))
     b, t = cp.Variable(), cp.Variable(form.m)
     plain, tilt = Scope(), form.linear
-    total: Any = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
+    total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
     total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
     if form.tilt is not None:
         total -= tilt.margin @ t + tilt.normal @ w
