@@ -103,9 +103,8 @@ class SumOfHulls:
             for g in constraints:
                 check_time()
                 part: Matrix = rows[g.entries]
-                distinct, merged = _merged(
-                    np.asarray(part.toarray() if sparse.issparse(part) else part) + 0.0
-                )
+                dense = np.asarray(part.toarray() if sparse.issparse(part) else part)
+                distinct, merged = _merged(dense + 0.0)  # no -0.0
                 most = np.broadcast_to(g.most, g.size)
                 cap = np.bincount(merged, most)
                 points.append(distinct)

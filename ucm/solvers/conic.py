@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
 from ucm.numerics.conic_programs import Blocks, accuracy, attempt, ended, numbers
 from ucm.solvers.linear_program import column_sizes
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 _LEAST = 1e-9  # least scale of a feature, relative to the largest
 _ACCURACY = 1e-9  # tolerance of interior-point methods, cheap as they converge fast
@@ -147,8 +144,6 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         return answer.ended("converged", "") if proven else answer
 
     def _penalized_once(self, form: Composite, monitor: Monitor, factor: float) -> Answer:
-        if monitor.timed_out:
-            return _failed(form, "interrupted", "")
         problem, w, b, equation, above = _program(form, factor)
         failure, name = "", self.name
         # the gap is of first order in the dual error: the tightest tolerance that succeeds
@@ -198,7 +193,7 @@ def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]
     return cp.norm(z, q) if q in (1.0, 2.0, np.inf) else cp.pnorm(z, q, approx=False)
 
 
-def _program(form: Composite, factor: float) -> tuple[cp.Problem, Any, Any, Any, list[Any]]:
+def _program(form: Composite, factor: float) -> tuple:
     """Return `factor` times the problem of a form in CVXPY, w, b, the equation of t and those of worst means.
 
     The tilt and the factor are constants: as parameters of CVXPY they cost a matrix of all variables times
@@ -209,10 +204,10 @@ def _program(form: Composite, factor: float) -> tuple[cp.Problem, Any, Any, Any,
     # features scaled to size 1
     unit = column_sizes(form.X)
     unit = np.maximum(unit, _LEAST * unit.max(initial=0.0))
-    w: Any = cp.multiply(1.0 / unit, cp.Variable(form.n))
+    w = cp.multiply(1.0 / unit, cp.Variable(form.n))
     b, t = cp.Variable() if form.intercept else cp.Constant(0.0), cp.Variable(form.m)
     plain, tilt = Scope(), form.linear
-    total: Any = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
+    total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
     total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
     if form.tilt is not None:
         total -= tilt.margin @ t + tilt.normal @ w
