@@ -15,7 +15,7 @@ from ucm.errors import brief
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import WorstComposite
 from ucm.forms.solver import Answer, Solver
-from ucm.solvers.programs import column_sizes
+from ucm.solvers.linear_program import column_sizes
 
 
 @dataclass(frozen=True)
