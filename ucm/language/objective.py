@@ -316,7 +316,7 @@ class Objective(SolvableModel, Term, RotationInvariant):
         --------
         >>> import ucm
         >>> print((ucm.Hinge() + ucm.L2()).with_intercept(None))
-        min_{w} Σ_{i} max(0, 1 - t_i) + ‖w‖₂²,  t_i = y_i w'x_i
+        min_{w} Σ_{i} max(0, 1 - t_i) + ‖w‖₂^2,  t_i = y_i w'x_i
         """
         return replace(self, intercept=intercept, scaling=scaling)
 

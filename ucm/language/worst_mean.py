@@ -107,7 +107,7 @@ class WorstMean(JointLoss):
     max_{q ∈ Δ, N q_i ≤ 1/β} Σ_{i} q_i max(0, 1 - t_i),  β = 0.5
     >>> X, y = ucm.datasets.load("iris")
     >>> round(ucm.solve(cvar + 0.1 * ucm.L2(), X, y).objective, 4)
-    0.2963
+    0.4844
     """
 
     loss: ConvexLoss = converted(converter=_pointwise)

@@ -26,7 +26,7 @@ from ucm.language.parameter import Scope
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.quadratic import evaluated
-from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
+from ucm.language.terms import ConvexLoss, JointLoss, Penalty, ProximalPenalty
 from ucm.numerics.conic_programs import attempt
 from ucm.ranges.interval import Interval
 
@@ -47,7 +47,7 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
     model, data = lifted(replace(model, penalty=evaluated(model.penalty, data)), data)
     losses, subtracted = model.loss.split()
     broken = any(R.value(np.zeros(data.n)) for R in model.penalty.nodes_of_type(LinearConstraint))
-    if subtracted or broken or model.dc()[0].joint:
+    if subtracted or broken or model.nodes_of_type(JointLoss):
         return None
     if name in model.loss.params() or name not in model.penalty.params():
         return None
