@@ -79,7 +79,8 @@ def lower_bound(
         bound = least = dual.gain(0.0) - normal.conjugate_at_zero(R)
         if R.square is not None and 0.0 < gain - least < 2.0 * conjugate:
             bound = least + 0.25 * (gain - least) ** 2 / conjugate
-        best = max(best, (dual.outside <= INSIDE, bound, dual.outside))
+        if not np.isnan(bound):
+            best = max(best, (dual.outside <= INSIDE, bound, dual.outside))
     return best[1:]
 
 

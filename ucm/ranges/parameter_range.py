@@ -22,6 +22,7 @@ from ucm.language.objective import Objective, split_scalar
 from ucm.language.parameter import Expression, Param, holds
 from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.sets.combination import Combination
+from ucm.language.terms import JointLoss
 from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
 from ucm.ranges.interval import Interval
 from ucm.ranges.lambda_max import lambda_max
@@ -171,8 +172,8 @@ def interval_of(
 
 def weight_sets(model: Objective, name: str) -> list[UncertaintySet]:
     """Return the sets of weights of the worst means of an objective whose domain has the parameter."""
-    joint = (loss for loss in model.dc()[0].joint if name not in loss.loss.params())
-    return [U for loss in joint if name in (U := loss.weight_set).params()]
+    joint = (h for h in model.loss.nodes_of_type(JointLoss) if name not in h.loss.params())
+    return [U for h in joint if name in (U := h.weight_set).params()]
 
 
 def _of_weights(model: Objective, data: Data, name: str, time_limit: float) -> Interval | None:
