@@ -476,31 +476,34 @@ def test_solves_that_overlap_leave_the_threads_of_blas() -> None:
         assert counts == [one, one, one, before] and before != one
 
 
+def _threads() -> list[int]:
+    """The threads of every BLAS that is loaded; some have one only."""
+    return [p["num_threads"] for p in ThreadpoolController().info() if p["user_api"] == "blas"]
+
+
 def test_threads_take_turns_with_the_threads_of_blas() -> None:
     """One thread sets the limit, which lifts when another leaves last; the next limit is of that thread."""
     entered, left = threading.Event(), threading.Event()
-
-    def threads() -> set[int]:
-        return {p["num_threads"] for p in ThreadpoolController().info() if p["user_api"] == "blas"}
 
     def enter() -> None:
         with blas_threads(10, 10**6):
             entered.set()
             left.wait(30.0)
-        seen.append(threads())
+        seen.append(_threads())
         with blas_threads(10, 10**6):
-            seen.append(threads())
+            seen.append(_threads())
 
     with ThreadpoolController().limit(limits=2, user_api="blas"):
-        seen = []
+        seen, two = [], _threads()
         with blas_threads(10, 10**6):
             other = threading.Thread(target=enter)
             other.start()
             entered.wait(30.0)
-        seen.append(threads())
+        seen.append(_threads())
         left.set()
         other.join()
-        assert [*seen, threads()] == [{1}, {2}, {1}, {2}]
+        one = [1] * len(two)
+        assert 2 in two and [*seen, _threads()] == [one, two, one, two]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -509,11 +512,10 @@ def test_threads_take_turns_with_the_threads_of_blas() -> None:
 def test_a_forked_child_has_the_threads_of_blas(here: bool) -> None:
     """The limit of a thread that stays in the parent ends at once, that of the forking one when it leaves."""
 
-    def threads() -> set[int]:
-        return {p["num_threads"] for p in ThreadpoolController().info() if p["user_api"] == "blas"}
-
     with ThreadpoolController().limit(limits=2, user_api="blas"):
         context, entered, done = blas_threads(10, 10**6), threading.Event(), threading.Event()
+        two = _threads()
+        one = [1] * len(two)
 
         def enter() -> None:
             with context:
@@ -528,14 +530,14 @@ def test_a_forked_child_has_the_threads_of_blas(here: bool) -> None:
             entered.wait(30.0)
         child = os.fork()
         if child == 0:
-            inside = threads()
+            inside = _threads()
             if here:
                 context.__exit__(None, None, None)
-            os._exit(0 if inside == ({1} if here else {2}) and threads() == {2} else 1)
+            os._exit(0 if inside == (one if here else two) and _threads() == two else 1)
         status = os.waitpid(child, 0)[1]
         if here:
             context.__exit__(None, None, None)
         else:
             done.set()
             other.join()
-        assert status == 0 and threads() == {2}
+        assert status == 0 and _threads() == two

@@ -580,11 +580,14 @@ def least_on_simplex(X: np.ndarray, y: np.ndarray, nu: float) -> float:
 
 
 def test_nonnegative_weights_where_0_lies_in_the_set() -> None:
-    """As the refusal of a penalty `NonNegative()` recommends."""
+    """Written by hand, and as a penalty on named features."""
     X, y = load("wine")
-    with pytest.raises(ucm.CompositionError, match=r"for w >= 0 U \+ AffineImage\(np.eye\(n\), Box\(0"):
+    with pytest.raises(ucm.CompositionError, match=r"for a cone NonNegative\(features\)"):
         _ = ucm.RobustMargin(ucm.models.nu_svm(0.3)) + ucm.NonNegative()
     U = ucm.models.nu_svm(0.3) + ucm.AffineImage(np.eye(X.shape[1]), ucm.Box(0, np.inf))
+    assert ucm.RobustMargin(ucm.models.nu_svm(0.3)) + ucm.NonNegative(
+        [True] * X.shape[1]
+    ) == ucm.RobustMargin(U)
     plan = ucm.compile(ucm.RobustMargin(U), -X, y)
     sol = plan.solve()
     least = least_on_simplex(-X, y, 0.3)
