@@ -81,12 +81,13 @@ _OTHERS = ("enu_svm", "generalised_nu_svm", "group_dro")  # below, and in the ca
 )
 def test_the_source_of_a_generalised_nu_svm_solves_the_model(model: Any, up: Any, down: Any) -> None:
     found, sol = run(model, X, Y), ucm.solve(model, X, Y)
+    assert sol.b is not None and sol.rho is not None
     length = np.linalg.norm(found["w"]) / np.linalg.norm(sol.w)
     w, b, rho = length * sol.w, length * sol.b, length * sol.rho
     left = rho - Y * (X @ w + b)
     value = np.where(Y > 0, up(left), down(left)).mean() - rho
     assert found["objective"] == pytest.approx(value, rel=1e-6)
-    np.testing.assert_allclose(found["w"], w, atol=1e-3 * np.linalg.norm(w))
+    np.testing.assert_allclose(found["w"], w, atol=1e-3 * float(np.linalg.norm(w)))
 
 
 @pytest.mark.parametrize("name", [n for n in MODELS if n not in _OTHERS])

@@ -213,18 +213,20 @@ def test_an_interrupt_in_the_pass_of_the_certificate_leaves_the_answer(model: An
     source = ObservedSource(blocks(X, y, 4000), interrupt)
     plan = ucm.compile(model, source)
     if not first:  # no Ctrl-C before that pass
-        proof = plan.lowering.proof
+        lowering: Any = plan.lowering
+        proof = lowering.proof
 
         def last(answer: Any, tol: float) -> Any:
             left[0] = 1
             return proof(answer, tol)
 
-        vars(plan.lowering)["proof"] = last
+        vars(lowering)["proof"] = last
     with pytest.warns(ucm.ConvergenceWarning, match="Ctrl-C in the pass of the certificate"):
         found = plan.solve(tol=1e-13 if first else 1e-2, callback=proven_by_now.append)
     assert found.status == "interrupted" and found.certificate.kind == "none"
     w = ucm.solve(model, X, y).w
-    assert w @ found.w > 0.9 * np.linalg.norm(w) * np.linalg.norm(found.w) and np.isfinite(found.b)
+    assert w @ found.w > 0.9 * np.linalg.norm(w) * np.linalg.norm(found.w)
+    assert found.b is not None and np.isfinite(found.b)
 
 
 def test_a_band_over_the_budget_says_so() -> None:
