@@ -124,6 +124,10 @@ _CASES: dict[str, tuple[Objective, Any]] = {
         WorstMean(Hinge(on=pos), _ratio(3)) + 0.1 * Logistic(on=neg) + _lam,
         lambda: (_cvar(_hinge[_y > 0], 1 / 3) + 0.1 * cp.sum(_logistic[_y < 0]) + _ridge, []),
     ),
+    "a multiple of the worst mean of one class": (
+        3.0 * WorstMean(2.0 * Hinge(on=pos), _ratio(3)) + 0.1 * Hinge(on=neg) + _lam,
+        lambda: (6.0 * _cvar(_hinge[_y > 0], 1 / 3) + 0.1 * cp.sum(_hinge[_y < 0]) + _ridge, []),
+    ),
     "beside a plain loss of the same samples": (
         WorstMean(SquaredHinge(), _ratio(4)) + Hinge() / _m + _lam,
         lambda: (_cvar(cp.square(_hinge), 0.25) + cp.sum(_hinge) / _m + _ridge, []),
