@@ -309,6 +309,12 @@ def test_smooth_worst_means_take_quasi_newton_steps(loss: Any, D: Any) -> None:
     conic = ucm.solve(model, _X * [1e-3, 1.0, 1e3], _y, solver="clarabel")
     assert solution.status == conic.status == "optimal"
     assert solution.objective == pytest.approx(conic.objective, rel=1e-6)
+    for intercept in (None, "penalised"):
+        fixed = ucm.compile(model.with_intercept(intercept, 2.0), _X, _y)
+        solution = fixed.solve()
+        assert solution.status == "optimal" and fixed.verify()
+        assert intercept is not None or solution.b == 0.0
+        assert solution.stats.solver == "l-bfgs" or loss.counted is not None  # at w = 0 it has a kink
     for other in (WorstMean(Hinge(), D) + _lam, WorstMean(loss, _ratio(2)) + _lam, WorstMean(loss, D) + L1()):
         why = plan.solver.refuse(ucm.compile(other, _X, _y).form)
         assert why is not None

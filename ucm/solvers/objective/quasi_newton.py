@@ -68,7 +68,8 @@ class LBFGS(Solver[WorstComposite]):
             beta = fixed.gradient(margin) + tilt.margin
             slope = (2.0 * lam * w - form.adjoint(beta) - tilt.normal) / unit
             monitor.passes += form.cost
-            return fixed.value(margin, w), np.append(slope, -float(form.y @ beta))
+            bend = -float(form.y @ beta) if form.intercept else 0.0
+            return fixed.value(margin, w), np.append(slope, bend)
 
         def stops(intermediate_result) -> None:  # type: ignore[no-untyped-def]
             if monitor.report(monitor.iterations + 1, float(intermediate_result.fun), float("nan")):
