@@ -132,6 +132,16 @@ def test_intercepts_against_a_program(
     assert program["b"] == pytest.approx(plan.solution.b, abs=1e-3)
 
 
+def test_an_intercept_proves_nothing_where_the_model_has_none() -> None:
+    X, y = noisy(60, 4)
+    plan = ucm.compile((Hinge() + 0.5 * L2()).with_intercept(None), X, y)
+    solution = plan.solve()
+    free = ucm.solve(Hinge() + 0.5 * L2(), X, y)
+    certificate = plan.certify(w=free.w, b=free.b, weights=solution.weights)
+    assert certificate.primal == np.inf and certificate.kind == "none"
+    assert certificate.dual == pytest.approx(solution.certificate.dual, rel=1e-3)
+
+
 def test_a_penalised_intercept_is_in_no_weights_groups_and_matrices() -> None:
     X, y = noisy(60, 4)
     groups, c, Q = [0, 0, 1, 1], np.array([1.0, 0.0, 2.0, 1.0]), np.diag([1.0, 2.0, 0.0, 1.0])
@@ -625,6 +635,7 @@ def test_weak_duality_at_any_point(objective: Objective, weights: Any) -> None:
     data, generator = bind(X, y, weights), np.random.default_rng(0)
     for size in (0.1, 1.0):
         w, b = size * generator.standard_normal(3), float(generator.standard_normal())
+        b = b if objective.intercept else 0.0
         best = majorant(objective, data, w, b).solve(solver="CLARABEL")
         height = objective.value(y * (X @ w + b), w, y, data.factors, b=b)
         for slopes in (None, generator.uniform(0.0, 2.0, 25), np.zeros(25)):

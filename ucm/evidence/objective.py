@@ -93,6 +93,8 @@ def certify_objective(
     G, H = model.dc()
     margin = data.y * (normal.scores + b)
     primal = _loss(model, data, margin) + normal.value(model.penalty)
+    if model.intercept is None and b != 0.0:  # no point of the problem
+        primal = np.inf
     plane = tangent_plane(H, data, normal, margin)
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
     added: tuple = G.penalties
