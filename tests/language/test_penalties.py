@@ -212,6 +212,14 @@ def test_projections_and_conjugates_of_constraints(seed: int) -> None:
     assert constraint.conjugate(v - p) == pytest.approx(float((v - p) @ p), abs=1e-9 * (1.0 + float(v @ v)))
 
 
+def test_a_violation_counts_in_the_terms_of_its_row() -> None:
+    """A feature in small units with a large entry of A hides no violation of the other feature."""
+    constraint = LinearConstraint([[1e-2, 1e2]], ub=0.5)
+    for excess, value in ((0.0, 0.0), (1e-10, 0.0), (1e-7, np.inf), (0.5, np.inf)):
+        assert constraint.value([50.0 * (1.0 + excess), 0.0]) == value
+        assert constraint.value([100.0 * (1.0 + excess), -0.005]) == value
+
+
 def test_covariance_fairness_and_its_multiplier() -> None:
     """Zafar, Valera, Gomez Rodriguez and Gummadi (2017): the scores of two groups have nearly one mean."""
     rng = np.random.default_rng(1)

@@ -22,6 +22,7 @@ from ucm.language.statistics.affine import VectorNode
 from ucm.language.terms import Penalty, ProximalPenalty
 
 _HOLDS = 1e-9  # of the terms of a row: a violation that counts as rounding
+_PROJECTED = 1e-13  # of the product of a row and the largest weight: the rounding of a projection
 _ROUNDING = 1e-10  # of a vector: its distance from a cone that counts as 0
 _ACTIVE = 1e-6  # of the terms of a row: a slack that counts as 0 for multipliers
 _ZERO = 1e-15  # of the largest entry of a point: an entry of its projection that is rounding
@@ -144,9 +145,15 @@ class LinearConstraint(ProximalPenalty):
         return LinearConstraint(np.pad(self.matrix, ((0, 0), (0, 1))), self.lb, self.ub)
 
     def slacks(self, w: Vec) -> Vec:
-        """Return the slack of each row of `upper`, relative to the size of its terms."""
+        """Return the slack of each row of `upper`, relative to the size of its terms.
+
+        The rounding of a projection is that of the largest weight, so that a row has at least the size at
+        which this is a violation of 1e-9.
+        """
         G, h, _, _ = self.upper
-        size = np.abs(G).sum(axis=1) * ((G != 0.0) * np.abs(w)).max(axis=1, initial=0.0) + np.abs(h)
+        weights = np.abs(w)
+        largest = np.abs(G).sum(axis=1) * ((G != 0.0) * weights).max(axis=1, initial=0.0)
+        size = np.maximum(np.abs(G) @ weights + np.abs(h), _PROJECTED / _HOLDS * largest)
         return (h - G @ w) / np.where(size > 0.0, size, 1.0)
 
     def value(self, w: Vec) -> float:
