@@ -158,6 +158,9 @@ def test_a_penalised_intercept_is_in_no_weights_groups_and_matrices() -> None:
         assert ucm.solve(model, X, y).objective == pytest.approx(optimum, rel=2e-6)
         with pytest.raises(ucm.CompositionError, match="expected a penalty of the intercept"):
             ucm.solve((Logistic() + penalty).with_intercept("penalised"), X, y)
+    for constraint in (ucm.Bounds(0.1, 1.0), ucm.LinearConstraint(np.ones(4), 1.0, 1.0)):
+        with pytest.raises(ucm.CompositionError, match="expected a penalty of the intercept"):
+            ucm.solve((Logistic() + constraint).with_intercept("penalised"), X, y)
     with pytest.raises(ucm.CompositionError, match="in no group"):
         ucm.solve((Logistic() + ucm.GroupMCP(groups)).with_intercept("penalised"), X, y)
 

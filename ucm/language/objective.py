@@ -327,8 +327,9 @@ class Objective(SolvableModel, Term, RotationInvariant):
 
     def with_column(self, n: int) -> Objective:
         """Return the objective without intercept whose feature n + 1 stands for the penalised one."""
-        penalty = self.penalty.with_column(n)
-        if not penalty.value(np.eye(1, n + 1, n)[0]) > 0.0:
+        penalty, last = self.penalty.with_column(n), np.eye(1, n + 1, n)[0]
+        terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
+        if not any(0.0 < R.value(last) < math.inf for R in terms):  # a constraint may exclude the others at 0
             raise CompositionError(
                 f"with_intercept: expected a penalty of the intercept, got {self.penalty!r}, whose terms are "
                 "of the given features only; add a multiple of L2(), or take intercept='free'"
