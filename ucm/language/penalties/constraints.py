@@ -300,9 +300,16 @@ class Bounds(LinearConstraint):
         return np.where(np.isfinite(np.where(z > 0.0, self.bounds[1], self.bounds[0])), z, 0.0)
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        lb, ub = (np.broadcast_to(x, w.shape[0]) for x in self.bounds)
-        low, high = (np.flatnonzero(np.isfinite(x)) for x in (lb, ub))
-        inside = [w[low] >= lb[low]] * bool(low.size) + [w[high] <= ub[high]] * bool(high.size)
+        def finite(x: Vec) -> tuple[cp.Expression, Vec | float] | None:
+            x = np.broadcast_to(x, w.shape[0])
+            at = np.flatnonzero(np.isfinite(x))
+            if not at.size:
+                return None
+            first = at[-1] == at.size - 1  # a program for any number of features has a slice, and a number
+            return w[: at.size] if first else w[at], float(x[at[0]]) if np.ptp(x[at]) == 0.0 else x[at]
+
+        low, high = map(finite, self.bounds)
+        inside = ([low[0] >= low[1]] if low else []) + ([high[0] <= high[1]] if high else [])
         return cp.indicator(inside) if inside else 0.0 * cp.sum(w)
 
     def formula(self, notation: Notation) -> str:
