@@ -255,9 +255,12 @@ class CombinedPenalty:
         if w is None or self.proximal():
             step, violation = self.feasible_step(z, u, size)
             point, cost = u + step * z, 0.0
-            if w is not None and violation:
-                inside = self._project_onto_domain_cone(point)
-                cost = abs(float((point - inside / max(self.gauge(inside), 1.0)) @ w))
+            inside = self._project_onto_domain_cone(point)
+            if w is not None and (violation or not np.array_equal(inside, point)):
+                outside = float(np.abs(inside - point).max()) / (size() or 1.0)
+                inside = inside / max(self.gauge(inside), 1.0) if violation else inside
+                cost = abs(float((point - inside) @ w))
+                violation = max(violation, round_violation(outside))
             return self.conjugate(point) + cost, step, violation
         slopes = {R: g for R in self._unboxed if (g := R.gradient(w)) is not None}
         remaining = CombinedPenalty(tuple(R for R in self.terms if R not in slopes))
