@@ -177,6 +177,9 @@ def test_intercepts_in_sums_and_texts() -> None:
     ):
         with pytest.raises(ucm.CompositionError, match=message):
             model.with_intercept(intercept, scaling)
+    assert model.value(np.ones(2), np.zeros(3), b=4.0) == 4.0  # (b / scaling)^2
+    with pytest.raises(ucm.CompositionError, match="b=b"):
+        model.value(np.ones(2), np.zeros(3))
     with pytest.raises(ucm.CompositionError, match="two intercepts"):
         _ = model + (Hinge() + L2())
 

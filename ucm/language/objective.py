@@ -353,7 +353,12 @@ class Objective(SolvableModel, Term, RotationInvariant):
         loss = self.loss.value(margin, y, weights, subgroup)
         if not self.penalised:
             return loss + self.penalty.value(w)
-        return loss + self.with_column(len(w)).penalty.value(np.append(w, (b or 0.0) / self.scaling))
+        if b is None:
+            raise CompositionError(
+                f"{self!r}: expected b, which is penalised, got margins and w alone; write "
+                "value(margin, w, b=b)"
+            )
+        return loss + self.with_column(len(w)).penalty.value(np.append(w, b / self.scaling))
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Return the convex functions (G, H) of the difference-of-convex split G - H of the objective."""
