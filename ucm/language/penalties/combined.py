@@ -25,12 +25,13 @@ _REPORTED = 1e-6  # the largest distance from the domain, relative to the terms 
 
 
 def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
-    """Return a subgradient of h in the domain of h*, at a proximal point near w; 0 if w or z is 0.
+    """Return a subgradient of h in the domain of h*, at a proximal point near w.
 
-    The proximal point is near w if z is as large as the subgradients.
+    The proximal point is near w if z is as large as the subgradients. The subgradient is 0 if w or z
+    is 0, or z overflows.
     """
     size, steep = float(np.abs(w).max(initial=0.0)), float(np.abs(z).max(initial=0.0))
-    if size == 0.0 or steep == 0.0:
+    if size == 0.0 or not 0.0 < steep < np.inf:
         return np.zeros_like(w)
     t = _STEP * size / steep
     g = (w - h.prox(w, t)) / t

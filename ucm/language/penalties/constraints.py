@@ -332,7 +332,9 @@ def _within(
 
 
 def _nonnegative(A: Rows, b: Vec) -> tuple[Vec, float]:
-    """Return the x >= 0 of least `||A x - b||`, and this distance."""
+    """Return the x >= 0 of least `||A x - b||`, and this distance; NaN if b overflows."""
+    if not np.isfinite(b).all():  # which nnls refuses
+        return np.full(A.shape[1], np.nan), np.nan
     if not A.shape[1]:  # which crashes nnls
         return np.zeros(0), float(np.linalg.norm(b))
     try:
