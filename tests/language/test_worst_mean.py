@@ -325,3 +325,17 @@ def test_smooth_worst_means_take_quasi_newton_steps(loss: Any, D: Any) -> None:
     for other in (WorstMean(Hinge(), D) + _lam, WorstMean(loss, _ratio(2)) + _lam, WorstMean(loss, D) + L1()):
         why = plan.solver.refuse(ucm.compile(other, _X, _y).form)
         assert why is not None
+
+
+def test_quasi_newton_steps_end_at_the_limit() -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    model = WorstMean(Logistic(), ChiSquareBall(0.3)) + 0.001 * L2()
+    plan = ucm.compile(model, X, y, solver="l-bfgs")
+    for limit in (1, 3, 10):
+        with pytest.warns(ucm.ConvergenceWarning):
+            solution = plan.solve(max_iter=limit)
+        assert solution.status == "max_iter" and solution.stats.iterations == limit
+    with pytest.warns(ucm.ConvergenceWarning):
+        solution = plan.solve(callback=lambda record: record["iteration"] >= 2)
+    assert solution.status == "interrupted" and solution.stats.iterations == 2
+    assert plan.solve().status == "optimal"
