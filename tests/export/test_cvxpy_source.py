@@ -145,6 +145,14 @@ def test_the_source_of_an_objective_solves_the_model(model: ucm.Objective) -> No
     assert next_one.solve(solver="CLARABEL") >= found["objective"] * (1.0 - 1e-4) - 1e-5
 
 
+@pytest.mark.parametrize("intercept", ["free", "penalised", None])
+def test_the_source_of_bounds_has_any_number_of_features(intercept: str | None) -> None:
+    model = (ucm.Logistic() + 0.5 * ucm.L2() + ucm.Bounds(-0.1, 0.25)).with_intercept(intercept)
+    assert "-0.1" in ucm.to_cvxpy_source(model)
+    assert run(model, X, Y)["objective"] == pytest.approx(ucm.solve(model, X, Y).objective, rel=1e-5)
+    assert "None:" not in ucm.to_cvxpy_source(model)
+
+
 # --- classes and functions of one's own -------------------------------------------------------------
 OWN = """
 import cvxpy as cp

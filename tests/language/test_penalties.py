@@ -212,6 +212,37 @@ def test_projections_and_conjugates_of_constraints(seed: int) -> None:
     assert constraint.conjugate(v - p) == pytest.approx(float((v - p) @ p), abs=1e-9 * (1.0 + float(v @ v)))
 
 
+def test_a_violation_counts_in_the_terms_of_its_row() -> None:
+    """A feature in small units with a large entry of A hides no violation of the other feature."""
+    constraint = LinearConstraint([[1e-2, 1e2]], ub=0.5)
+    for excess, value in ((0.0, 0.0), (1e-10, 0.0), (1e-7, np.inf), (0.5, np.inf)):
+        assert constraint.value([50.0 * (1.0 + excess), 0.0]) == value
+        assert constraint.value([100.0 * (1.0 + excess), -0.005]) == value
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e-8])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_dual_point_beside_the_cone_of_a_constraint_bounds_the_optimum(unit: float, side: float) -> None:
+    """Its distance counts times w, which is large for a feature in small units without constraint."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3))
+    y = np.where(X @ np.array([1.0, 1.0, 0.3]) + rng.standard_normal(30) > 0.0, 1.0, -1.0)
+    A, w, b, tilt = np.eye(3)[[0, 2]], cp.Variable(3), cp.Variable(), cp.Parameter()
+    equation = (t := cp.Variable(30)) == cp.multiply(y, X @ w + b)
+    total = cp.sum(cp.pos(1 - t)) + tilt * w[1]
+    problem = cp.Problem(cp.Minimize(total), [equation, cp.abs(A @ w) <= 0.2])
+    tight = {"solver": "CLARABEL", "tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12}
+    tilt.value = 0.0
+    optimum, at, bias = problem.solve(**tight), known(w.value), float(b.value)
+    tilt.value = side * 1e-9 / unit
+    problem.solve(**tight)
+    scale = np.array([1.0, unit, 1.0])
+    plan = ucm.compile(Hinge() + LinearConstraint(A, -0.2, 0.2), X * scale, y)
+    certificate = plan.certify(w=at / scale, b=bias, weights=np.abs(equation.dual_value))
+    assert certificate.dual <= optimum * (1.0 + 1e-9)
+    assert certificate.dual >= optimum - 3.0 * abs(tilt.value * at[1]) - 1e-9
+
+
 def test_covariance_fairness_and_its_multiplier() -> None:
     """Zafar, Valera, Gomez Rodriguez and Gummadi (2017): the scores of two groups have nearly one mean."""
     rng = np.random.default_rng(1)

@@ -110,7 +110,7 @@ def test_splits_are_subtractions_at_random_points() -> None:
         G, H = objective.dc()
         for _ in range(3):
             t, w = 2 * generator.standard_normal(9), 2 * generator.standard_normal(4)
-            whole = objective.value(t, w)
+            whole = objective.value(t, w, b=0.0)
             assert G.value(t, w) - H.value(t, w) == pytest.approx(whole, abs=1e-10, rel=1e-10)
 
 

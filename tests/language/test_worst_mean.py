@@ -124,6 +124,10 @@ _CASES: dict[str, tuple[Objective, Any]] = {
         WorstMean(Hinge(on=pos), _ratio(3)) + 0.1 * Logistic(on=neg) + _lam,
         lambda: (_cvar(_hinge[_y > 0], 1 / 3) + 0.1 * cp.sum(_logistic[_y < 0]) + _ridge, []),
     ),
+    "a multiple of the worst mean of one class": (
+        3.0 * WorstMean(2.0 * Hinge(on=pos), _ratio(3)) + 0.1 * Hinge(on=neg) + _lam,
+        lambda: (6.0 * _cvar(_hinge[_y > 0], 1 / 3) + 0.1 * cp.sum(_hinge[_y < 0]) + _ridge, []),
+    ),
     "beside a plain loss of the same samples": (
         WorstMean(SquaredHinge(), _ratio(4)) + Hinge() / _m + _lam,
         lambda: (_cvar(cp.square(_hinge), 0.25) + cp.sum(_hinge) / _m + _ridge, []),
@@ -273,6 +277,13 @@ def test_a_domain_without_weights_for_the_samples_at_hand_is_refused() -> None:
     ):
         with pytest.raises(EmptySetError, match=words):
             ucm.compile(WorstMean(Hinge(), D) + _lam, _X, _y)
+    for loss, y, weights in (
+        (WorstMean(Hinge()), [1.0, 1.0], [0.0, 0.0]),
+        (WorstMean(Hinge(on=pos)), [-1.0, -1.0], None),
+        (WorstMean(Hinge(), groups=(pos, neg)), [1.0, 1.0], None),
+    ):
+        with pytest.raises(EmptySetError, match="a mean needs one"):
+            loss.value([0.0, 0.0], y, weights)
     with pytest.raises(EmptySetError, match="at least"):
         ucm.compile(WorstMean(Hinge(on=pos), CappedSimplex(1 / 40)) + _lam, _X, _y)
     with pytest.raises(ucm.DataError, match="group"):
@@ -305,6 +316,26 @@ def test_smooth_worst_means_take_quasi_newton_steps(loss: Any, D: Any) -> None:
     conic = ucm.solve(model, _X * [1e-3, 1.0, 1e3], _y, solver="clarabel")
     assert solution.status == conic.status == "optimal"
     assert solution.objective == pytest.approx(conic.objective, rel=1e-6)
+    for intercept in (None, "penalised"):
+        fixed = ucm.compile(model.with_intercept(intercept, 2.0), _X, _y)
+        solution = fixed.solve()
+        assert solution.status == "optimal" and fixed.verify()
+        assert intercept is not None or solution.b == 0.0
+        assert solution.stats.solver == "l-bfgs" or loss.counted is not None  # at w = 0 it has a kink
     for other in (WorstMean(Hinge(), D) + _lam, WorstMean(loss, _ratio(2)) + _lam, WorstMean(loss, D) + L1()):
         why = plan.solver.refuse(ucm.compile(other, _X, _y).form)
         assert why is not None
+
+
+def test_quasi_newton_steps_end_at_the_limit() -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    model = WorstMean(Logistic(), ChiSquareBall(0.3)) + 0.001 * L2()
+    plan = ucm.compile(model, X, y, solver="l-bfgs")
+    for limit in (1, 3, 10):
+        with pytest.warns(ucm.ConvergenceWarning):
+            solution = plan.solve(max_iter=limit)
+        assert solution.status == "max_iter" and solution.stats.iterations == limit
+    with pytest.warns(ucm.ConvergenceWarning):
+        solution = plan.solve(callback=lambda record: record["iteration"] >= 2)
+    assert solution.status == "interrupted" and solution.stats.iterations == 2
+    assert plan.solve().status == "optimal"

@@ -132,6 +132,16 @@ def test_intercepts_against_a_program(
     assert program["b"] == pytest.approx(plan.solution.b, abs=1e-3)
 
 
+def test_an_intercept_proves_nothing_where_the_model_has_none() -> None:
+    X, y = noisy(60, 4)
+    plan = ucm.compile((Hinge() + 0.5 * L2()).with_intercept(None), X, y)
+    solution = plan.solve()
+    free = ucm.solve(Hinge() + 0.5 * L2(), X, y)
+    certificate = plan.certify(w=free.w, b=free.b, weights=solution.weights)
+    assert certificate.primal == np.inf and certificate.kind == "none"
+    assert certificate.dual == pytest.approx(solution.certificate.dual, rel=1e-3)
+
+
 def test_a_penalised_intercept_is_in_no_weights_groups_and_matrices() -> None:
     X, y = noisy(60, 4)
     groups, c, Q = [0, 0, 1, 1], np.array([1.0, 0.0, 2.0, 1.0]), np.diag([1.0, 2.0, 0.0, 1.0])
@@ -148,6 +158,9 @@ def test_a_penalised_intercept_is_in_no_weights_groups_and_matrices() -> None:
         assert ucm.solve(model, X, y).objective == pytest.approx(optimum, rel=2e-6)
         with pytest.raises(ucm.CompositionError, match="expected a penalty of the intercept"):
             ucm.solve((Logistic() + penalty).with_intercept("penalised"), X, y)
+    for constraint in (ucm.Bounds(0.1, 1.0), ucm.LinearConstraint(np.ones(4), 1.0, 1.0)):
+        with pytest.raises(ucm.CompositionError, match="expected a penalty of the intercept"):
+            ucm.solve((Logistic() + constraint).with_intercept("penalised"), X, y)
     with pytest.raises(ucm.CompositionError, match="in no group"):
         ucm.solve((Logistic() + ucm.GroupMCP(groups)).with_intercept("penalised"), X, y)
 
@@ -164,6 +177,9 @@ def test_intercepts_in_sums_and_texts() -> None:
     ):
         with pytest.raises(ucm.CompositionError, match=message):
             model.with_intercept(intercept, scaling)
+    assert model.value(np.ones(2), np.zeros(3), b=4.0) == 4.0  # (b / scaling)^2
+    with pytest.raises(ucm.CompositionError, match="b=b"):
+        model.value(np.ones(2), np.zeros(3))
     with pytest.raises(ucm.CompositionError, match="two intercepts"):
         _ = model + (Hinge() + L2())
 
@@ -625,6 +641,7 @@ def test_weak_duality_at_any_point(objective: Objective, weights: Any) -> None:
     data, generator = bind(X, y, weights), np.random.default_rng(0)
     for size in (0.1, 1.0):
         w, b = size * generator.standard_normal(3), float(generator.standard_normal())
+        b = b if objective.intercept else 0.0
         best = majorant(objective, data, w, b).solve(solver="CLARABEL")
         height = objective.value(y * (X @ w + b), w, y, data.factors, b=b)
         for slopes in (None, generator.uniform(0.0, 2.0, 25), np.zeros(25)):

@@ -211,3 +211,17 @@ def test_short_steps_of_a_squared_hinge_shift_the_matrix() -> None:
     solution = ucm.solve(ucm.Hinge(2) + 0.01 * ucm.L1(), X[:3000], nines[:3000], max_iter=300)
     assert solution.status == "optimal"
     assert solution.stats.solver == "prox-newton"
+
+
+@pytest.mark.parametrize("limit", [1, None])
+@pytest.mark.parametrize("unit", [1e3, 1e6])
+def test_losses_that_overflow_beside_constraints_have_no_proof(unit: float, limit: int | None) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((30, 4))
+    y = np.where(X[:, 0] + 0.7 * rng.standard_normal(30) > 0.0, 1.0, -1.0)
+    rows = ucm.LinearConstraint([[1.0, -1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]], [1.0, 2.0], [1.0, 3.0])
+    model = ucm.Exponential() + rows + ucm.Norm(2) + ucm.GroupLasso([0, 0, 1, 1])
+    with warnings.catch_warnings(action="ignore"):
+        solution = ucm.compile(model, unit * X, y, solver="clarabel").solve(max_iter=limit)
+    assert settled(solution)
+    assert solution.status != "converged" or solution.objective < np.inf

@@ -28,7 +28,7 @@ from ucm.language.penalties.constraints import active_multipliers, constraints_o
 from ucm.language.terms import ConvexLoss
 from ucm.language.worst_mean import maximum
 
-_NEAR, _JUMP = 1e-7, 1e-3  # around a margin, and of a slope: what tells a kink
+_NEAR, _JUMP = 1e-7, 1e-3  # a slope that changes by more than _JUMP within _NEAR of a margin has a kink
 _SWEEPS = 30  # of projections on the sets of weights of several worst means
 
 
@@ -82,9 +82,9 @@ def certify_objective(
     (2013) (kind "local"). The dual point `slopes` is minus the slopes of the convex losses; None takes
     those at (w, b). A relative gap of `tol` is enough.
 
-    A worst mean has its value by the support function of its weights. Below it lies the sum of its losses
-    with any weights of the set; tried are those of the `multipliers`, the maximal ones at (w, b), also in
-    place of None, and for given `slopes` the nearest to the weights that these are of.
+    The value of a worst mean is the support function of its weights. The sum of its losses with any weights
+    of the set is a lower bound. Up to three weights are tried: the `multipliers`, with the maximal weights at
+    (w, b) in place of None; the maximal weights; and those whose slopes at (w, b) are nearest to `slopes`.
     """
     if model.penalised and isinstance(normal, FeatureNormal):
         w, b = lifted_plane(model, normal.w, b)
@@ -93,6 +93,8 @@ def certify_objective(
     G, H = model.dc()
     margin = data.y * (normal.scores + b)
     primal = _loss(model, data, margin) + normal.value(model.penalty)
+    if model.intercept is None and b != 0.0:  # no point of the problem
+        primal = np.inf
     plane = tangent_plane(H, data, normal, margin)
     losses = [(loss, data.factors if (c := weights_in(loss, data)) is None else c) for loss in G.losses]
     added: tuple = G.penalties
@@ -120,7 +122,7 @@ def certify_objective(
 
 
 def _loss(model: Objective, data: Data, margin: Vec) -> float:
-    """Return the total loss at the margins, or an upper bound, which is exact but for intersected weights."""
+    """Return the total loss at the margins; an upper bound of it for an intersection of sets of weights."""
     G, H = model.dc()
     if not G.joint:
         return model.loss.value(margin, data.y, data.weights, data.groups)

@@ -395,6 +395,6 @@ def verify_objective(
     if not results:
         raise failure
     worst = max(results, key=lambda end: abs(end.value - objective))
-    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed)
+    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed, b=0.0)
     least = min((loss.lowest() for loss in model.dc()[0].pointwise), default=0.0)
     return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

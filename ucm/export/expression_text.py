@@ -111,7 +111,8 @@ def code(x: object) -> str:
         case type():
             return x.__name__
         case slice():
-            return f"{code(x.start)}:{code(x.stop)}"
+            start, stop = ("" if end is None else code(end) for end in (x.start, x.stop))
+            return f"{start}:{stop}"
     number = float(x)  # pyright: ignore[reportArgumentType]
     if not np.isfinite(number):
         return "np.inf" if number > 0.0 else "-np.inf"

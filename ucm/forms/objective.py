@@ -18,7 +18,7 @@ from ucm.forms.bound import FeatureNormal, SampleDual, split_at_kinks, times
 from ucm.forms.solver import Answer, Expected
 from ucm.language.contracts import BoundDomain
 from ucm.language.losses import ShiftedHinge
-from ucm.language.objective import Objective, ScaledPenalty, of_all, split_scalar
+from ucm.language.objective import Objective, ScaledPenalty, multiplied, of_all, split_scalar
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import joined
 from ucm.language.terms import (
@@ -69,7 +69,8 @@ class WorstTerm:
         if why is not None:
             raise EmptySetError(why)
         blocks = U.lower(data).blocks
-        return cls(of_all(joint.loss)[0], blocks[0].map, tuple(b.domain for b in blocks))
+        everywhere, factor = of_all(joint.loss)
+        return cls(multiplied(factor, everywhere), blocks[0].map, tuple(b.domain for b in blocks))
 
     def weights(self, margin: Vec) -> Vec:
         """Return the weights of the samples that are maximal at these margins."""

@@ -327,8 +327,9 @@ class Objective(SolvableModel, Term, RotationInvariant):
 
     def with_column(self, n: int) -> Objective:
         """Return the objective without intercept whose feature n + 1 stands for the penalised one."""
-        penalty = self.penalty.with_column(n)
-        if not penalty.value(np.eye(1, n + 1, n)[0]) > 0.0:
+        penalty, last = self.penalty.with_column(n), np.eye(1, n + 1, n)[0]
+        terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
+        if not any(0.0 < R.value(last) < math.inf for R in terms):  # a constraint may exclude the others at 0
             raise CompositionError(
                 f"with_intercept: expected a penalty of the intercept, got {self.penalty!r}, whose terms are "
                 "of the given features only; add a multiple of L2(), or take intercept='free'"
@@ -352,7 +353,12 @@ class Objective(SolvableModel, Term, RotationInvariant):
         loss = self.loss.value(margin, y, weights, subgroup)
         if not self.penalised:
             return loss + self.penalty.value(w)
-        return loss + self.with_column(len(w)).penalty.value(np.append(w, (b or 0.0) / self.scaling))
+        if b is None:
+            raise CompositionError(
+                f"{self!r}: expected b, which is penalised, got margins and w alone; write "
+                "value(margin, w, b=b)"
+            )
+        return loss + self.with_column(len(w)).penalty.value(np.append(w, b / self.scaling))
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Return the convex functions (G, H) of the difference-of-convex split G - H of the objective."""

@@ -241,7 +241,7 @@ class JointLoss(Loss):
 
     @abstractmethod
     def means(self, each: Callable[[NDArray[np.intp]], cp.Expression], data: Data) -> cp.Expression:
-        """Return what the domain of `weight_set` weighs: losses `each(rows)` of samples, or their means."""
+        """Return the entries that the weights multiply: losses `each(rows)` of samples, or their means."""
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         return (), ()

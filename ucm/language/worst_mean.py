@@ -160,6 +160,12 @@ class WorstMean(JointLoss):
         losses = self.loss.each(margin[kept])
         data = Data(np.zeros((losses.size, 1)), labels[kept], weighing, groups=groups)
         U, parts = WeightSet(self), np.zeros(margin.size)
+        counted = [data.rows(*g.part) for g in self.groups] or [U.rows(data)]
+        if not all(map(len, counted)):
+            raise EmptySetError(
+                f"{self!r}: expected samples of a positive weight, {'in each group, ' * bool(self.groups)}"
+                "got none; a mean needs one"
+            )
         why = U.infeasibility_reason(data)
         if why is not None:
             raise EmptySetError(why)

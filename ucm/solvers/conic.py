@@ -131,6 +131,9 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         """
         answer = self._penalized_once(form, monitor, 1.0)
         value, gap = form.duality_gap(answer)
+        if value == np.inf:  # no unit, and no gap
+            monitor.report(max(1, monitor.iterations), value, float("nan"))
+            return answer
         for power in (1.0, 0.5):
             limited = monitor.timed_out or not monitor.may_continue
             if form.tilt or value <= 1e-200 or gap <= 0.5 * monitor.tol * value or limited:

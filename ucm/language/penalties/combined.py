@@ -25,12 +25,13 @@ _REPORTED = 1e-6  # the largest distance from the domain, relative to the terms 
 
 
 def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
-    """Return a subgradient of h in the domain of h*, at a proximal point near w; 0 if w or z is 0.
+    """Return a subgradient of h in the domain of h*, at a proximal point near w.
 
-    The proximal point is near w if z is as large as the subgradients.
+    The proximal point is near w if z is as large as the subgradients. The subgradient is 0 if w or z
+    is 0, or z overflows.
     """
     size, steep = float(np.abs(w).max(initial=0.0)), float(np.abs(z).max(initial=0.0))
-    if size == 0.0 or steep == 0.0:
+    if size == 0.0 or not 0.0 < steep < np.inf:
         return np.zeros_like(w)
     t = _STEP * size / steep
     g = (w - h.prox(w, t)) / t
@@ -255,9 +256,12 @@ class CombinedPenalty:
         if w is None or self.proximal():
             step, violation = self.feasible_step(z, u, size)
             point, cost = u + step * z, 0.0
-            if w is not None and violation:
-                inside = self._project_onto_domain_cone(point)
-                cost = abs(float((point - inside / max(self.gauge(inside), 1.0)) @ w))
+            inside = self._project_onto_domain_cone(point)
+            if w is not None and (violation or not np.array_equal(inside, point)):
+                outside = float(np.abs(inside - point).max()) / (size() or 1.0)
+                inside = inside / max(self.gauge(inside), 1.0) if violation else inside
+                cost = abs(float((point - inside) @ w))
+                violation = max(violation, round_violation(outside))
             return self.conjugate(point) + cost, step, violation
         slopes = {R: g for R in self._unboxed if (g := R.gradient(w)) is not None}
         remaining = CombinedPenalty(tuple(R for R in self.terms if R not in slopes))

@@ -22,6 +22,7 @@ from ucm.language.statistics.affine import VectorNode
 from ucm.language.terms import Penalty, ProximalPenalty
 
 _HOLDS = 1e-9  # of the terms of a row: a violation that counts as rounding
+_PROJECTED = 1e-13  # of the product of a row and the largest weight: the rounding of a projection
 _ROUNDING = 1e-10  # of a vector: its distance from a cone that counts as 0
 _ACTIVE = 1e-6  # of the terms of a row: a slack that counts as 0 for multipliers
 _ZERO = 1e-15  # of the largest entry of a point: an entry of its projection that is rounding
@@ -144,9 +145,15 @@ class LinearConstraint(ProximalPenalty):
         return LinearConstraint(np.pad(self.matrix, ((0, 0), (0, 1))), self.lb, self.ub)
 
     def slacks(self, w: Vec) -> Vec:
-        """Return the slack of each row of `upper`, relative to the size of its terms."""
+        """Return the slack of each row of `upper`, relative to the size of its terms.
+
+        The rounding of a projection is that of the largest weight, so that a row has at least the size at
+        which this is a violation of 1e-9.
+        """
         G, h, _, _ = self.upper
-        size = np.abs(G).sum(axis=1) * ((G != 0.0) * np.abs(w)).max(axis=1, initial=0.0) + np.abs(h)
+        weights = np.abs(w)
+        largest = np.abs(G).sum(axis=1) * ((G != 0.0) * weights).max(axis=1, initial=0.0)
+        size = np.maximum(np.abs(G) @ weights + np.abs(h), _PROJECTED / _HOLDS * largest)
         return (h - G @ w) / np.where(size > 0.0, size, 1.0)
 
     def value(self, w: Vec) -> float:
@@ -293,9 +300,16 @@ class Bounds(LinearConstraint):
         return np.where(np.isfinite(np.where(z > 0.0, self.bounds[1], self.bounds[0])), z, 0.0)
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        lb, ub = (np.broadcast_to(x, w.shape[0]) for x in self.bounds)
-        low, high = (np.flatnonzero(np.isfinite(x)) for x in (lb, ub))
-        inside = [w[low] >= lb[low]] * bool(low.size) + [w[high] <= ub[high]] * bool(high.size)
+        def finite(x: Vec) -> tuple[cp.Expression, Vec | float] | None:
+            x = np.broadcast_to(x, w.shape[0])
+            at = np.flatnonzero(np.isfinite(x))
+            if not at.size:
+                return None
+            first = at[-1] == at.size - 1  # a program for any number of features has a slice, and a number
+            return w[: at.size] if first else w[at], float(x[at[0]]) if np.ptp(x[at]) == 0.0 else x[at]
+
+        low, high = map(finite, self.bounds)
+        inside = ([low[0] >= low[1]] if low else []) + ([high[0] <= high[1]] if high else [])
         return cp.indicator(inside) if inside else 0.0 * cp.sum(w)
 
     def formula(self, notation: Notation) -> str:
@@ -318,7 +332,9 @@ def _within(
 
 
 def _nonnegative(A: Rows, b: Vec) -> tuple[Vec, float]:
-    """Return the x >= 0 of least `||A x - b||`, and this distance."""
+    """Return the x >= 0 of least `||A x - b||`, and this distance; NaN if b overflows."""
+    if not np.isfinite(b).all():  # which nnls refuses
+        return np.full(A.shape[1], np.nan), np.nan
     if not A.shape[1]:  # which crashes nnls
         return np.zeros(0), float(np.linalg.norm(b))
     try:

@@ -68,10 +68,15 @@ class LBFGS(Solver[WorstComposite]):
             beta = fixed.gradient(margin) + tilt.margin
             slope = (2.0 * lam * w - form.adjoint(beta) - tilt.normal) / unit
             monitor.passes += form.cost
-            return fixed.value(margin, w), np.append(slope, -float(form.y @ beta))
+            bend = -float(form.y @ beta) if form.intercept else 0.0
+            return fixed.value(margin, w), np.append(slope, bend)
+
+        stopped = False
 
         def stops(intermediate_result) -> None:  # type: ignore[no-untyped-def]
-            if monitor.report(monitor.iterations + 1, float(intermediate_result.fun), float("nan")):
+            nonlocal stopped
+            stopped = monitor.report(monitor.iterations + 1, float(intermediate_result.fun), float("nan"))
+            if stopped:
                 raise StopIteration
 
         z = (
@@ -79,11 +84,23 @@ class LBFGS(Solver[WorstComposite]):
             if start is None or start.w is None
             else np.append(unit * start.w, start.b or 0.0)
         )
-        limit = monitor.limit(1000)
-        options = {"maxiter": limit, "maxfun": 10 * limit, "maxcor": self.memory, "ftol": 0.0, "gtol": 1e-12}
+        end, used_up = monitor.iterations + monitor.limit(2000), False
+        options = {"maxcor": self.memory, "ftol": 0.0, "gtol": 1e-12}
         centers = [h.domains[0].center(h.map.shape[1]) for h in form.worst]
         for q in (centers, ()) if not z.any() else ((),):  # at equal losses the maximal weights jump
-            z = minimize(height, z, (q,), jac=True, method="L-BFGS-B", callback=stops, options=options).x
+            left = end - monitor.iterations
+            used_up = left <= 0
+            if stopped or used_up:
+                break
+            limits = {"maxiter": left, "maxfun": 10 * left}
+            found = minimize(
+                height, z, (q,), jac=True, method="L-BFGS-B", callback=stops, options=options | limits
+            )
+            z, used_up = found.x, found.status == 1
         w, b = plane(z)
-        slopes = form.gradient(form.margins(w, b))
-        return Answer(w=w, b=b, slopes=slopes).ended("interrupted" if monitor.timed_out else "converged", "")
+        answer = Answer(w=w, b=b, slopes=form.gradient(form.margins(w, b)))
+        if stopped or monitor.timed_out:
+            return answer.ended("interrupted", "")
+        if used_up:
+            return answer.ended("max_iter", "the limit of iterations came first; raise max_iter")
+        return answer.ended("converged", "")
