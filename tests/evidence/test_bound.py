@@ -129,6 +129,26 @@ def test_a_bound_above_the_objective_is_no_rounding_of_nothing(lam: float, weigh
         plan.certify(w=[1.0], b=0.0)
 
 
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        L1(),
+        LInf(),
+        GroupLasso([0, 0, 1]),
+        L1() + GroupLasso([0, 0, 1]),
+        L1() + ucm.LinearConstraint([[1.0, 0, 1]]),
+    ],
+    ids=repr,
+)
+def test_sums_of_samples_that_overflow_bound_nothing(penalty: ProximalPenalty) -> None:
+    """The optimum is nearly 0: the samples are separated by a normal of length 1e-307."""
+    rng = np.random.default_rng(0)
+    labels = np.where(np.arange(20) % 2, 1.0, -1.0)
+    points = 1e307 * (rng.standard_normal((20, 3)) + labels[:, None])
+    proof = ucm.compile(1e10 * Hinge() + penalty, points, labels).certify(w=np.zeros(3), b=0.0)
+    assert proof.primal == pytest.approx(2e11) and proof.dual <= 1.0
+
+
 @pytest.mark.parametrize("solver", ["auto", "prox-alm", "clarabel"])
 def test_losses_without_the_slope_zero(solver: str) -> None:
     model = Hinge() + 0.1 * Linear() + 0.5 * L2()
