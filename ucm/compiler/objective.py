@@ -57,6 +57,8 @@ from ucm.solvers.smo.problem import Pairs
 if TYPE_CHECKING:
     import cvxpy as cp
 
+_TESTED = 2000  # largest number of support vectors whose kernel matrix is tested
+
 
 class _PenalizedLowering(Lowering[Form]):
     """Base class of the lowerings of `loss + penalty`: reference problems and external certificates."""
@@ -372,13 +374,10 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         return recovered if proof.w is not None else recovered.by_kernel(self.form.gram, c)
 
 
-def _negative_curvature(gram: Gram, support: np.ndarray, limit: int = 2000) -> str | None:
-    """Return a message if the kernel is proven indefinite over the support vectors; else None.
-
-    More support vectors than the limit are not tested.
-    """
+def _negative_curvature(gram: Gram, support: np.ndarray) -> str | None:
+    """Return a message if the kernel is proven indefinite over the support vectors; else None."""
     rows = np.flatnonzero(support)
-    if rows.size == 0 or rows.size > limit:
+    if rows.size == 0 or rows.size > _TESTED:
         return None
     K = gram.between(rows, rows)
     allowed = 1e-8 * float(np.abs(K).max()) * rows.size
