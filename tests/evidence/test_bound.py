@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import ucm
 from ucm import L1, L2, GroupLasso, Hinge, LInf, Logistic
+from ucm.evidence.objective import _members
 from ucm.evidence.penalty_split import split_by_program
 from ucm.extend import ConvexLoss, ProximalPenalty
 from ucm.forms.bound import SampleDual, SumDual, balanced
@@ -324,3 +325,12 @@ def test_sums_of_blocks_bound_less_than_the_samples(losses: tuple) -> None:
     for part in (0.0, 0.3, 1.0):
         assert rows.gain(part) <= whole.gain(part) + 1e-10
     assert rows.gain(0.0) == pytest.approx(whole.gain(0.0), abs=1e-10)
+
+
+def test_weights_that_are_no_numbers_are_outside_of_their_set() -> None:
+    worst = ucm.WorstMean(Hinge(), weights=ucm.CappedSimplex(2.0, relative=True))
+    data = ucm.compile(worst + L2(), X, Y).data
+    q = np.full(Y.size, 1.0 / Y.size)
+    assert _members([worst.weight_set] * 2, data, [q, q])[1] == 0.0
+    for k in (0, 1):
+        assert np.isnan(_members([worst.weight_set] * 2, data, [q * np.nan, q][:: 1 - 2 * k])[1])
