@@ -167,12 +167,10 @@ def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
     Smooth losses take their slopes at (w, b) as dual point.
     """
     w, split = proof.w, form.split
-    added, subtracted = (
-        [(loss, np.ones(2) if C is None else C) for loss, C in each] for each in (split.G.parts, split.parts)
-    )
-    kinked = any(loss.slope() is not None for loss, _ in added)
+    kinked = any(loss.slope() is not None for loss, _ in form.losses)
     rows = proof.rows if kinked else None
-    numbers, sums, _ = _over(form.data.source, rows, _loss_sums, w, proof.b, added, subtracted)
+    passed = (w, proof.b, form.losses, form.subtracted)
+    numbers, sums, _ = _over(form.data.source, rows, _loss_sums, *passed)
     (value, at_zero, height), counts = numbers[:3].tolist(), numbers[3:]
     normal = FeatureNormal(np.empty((0, form.n)), w, lambda: form.data.scale)
     u, constant = normal.tangent(split.penalties)
