@@ -270,7 +270,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 def critical(certificate: Certificate, tol: float, is_local: Callable[[], bool]) -> Verdict | None:
     """Return the verdict on a point where the next convex problem gains no more than `tol`; else None."""
     gap = certificate.relative_gap
-    if certificate.violation > tol or gap > tol:
+    if not (certificate.violation <= tol and gap <= tol):
         return None
     if is_local():
         affine = "and a local minimum: the subtracted part is affine there"
