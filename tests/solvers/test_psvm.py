@@ -369,6 +369,15 @@ def test_an_indefinite_kernel_ends_with_that_status(p: float) -> None:
     assert found.status == "indefinite"
 
 
+def test_a_set_in_an_indefinite_kernel_has_no_lower_bound() -> None:
+    """The matrix over the support vectors shows the negative eigenvalues that single rows do not."""
+    X, y = sample(40)
+    plan = ucm.compile(ucm.models.nu_svm(0.3), X, y, kernel="sigmoid", gamma=0.05, coef0=1.0, solver="smo")
+    with pytest.warns(ucm.ConvergenceWarning, match="the kernel is indefinite"):
+        found = plan.solve()
+    assert (found.status, found.certificate.kind, found.certificate.dual) == ("indefinite", "none", -np.inf)
+
+
 @pytest.mark.parametrize("limit", [None, 3])
 def test_an_indefinite_kernel_has_no_lower_bound(limit: int | None) -> None:
     """The objective falls without bound along a negative eigenvector of the Gram matrix."""

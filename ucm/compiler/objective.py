@@ -355,7 +355,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         certificate, gram = super().certify_external(external), self.gram
         c = external.per_sample("coefficients", self.data)
-        if c is None or gram is None or _negative_curvature(gram, c != 0.0) is None:
+        if c is None or gram is None or negative_curvature(gram, c != 0.0) is None:
             return certificate
         return without_lower_bound(certificate)
 
@@ -368,7 +368,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
             if certificate.dual == -np.inf and not gram.kernel.definite:
                 why = "the kernel is indefinite: the dual exceeds the primal objective"
             elif answer.slopes is not None:
-                why = _negative_curvature(gram, answer.slopes > 0.0)
+                why = negative_curvature(gram, answer.slopes > 0.0)
         if why is None:
             return None
         message = f"{solver} stopped with a relative gap of {certificate.relative_gap:.2g}. {why}"
@@ -381,7 +381,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         return recovered if proof.w is not None else recovered.by_kernel(self.form.gram, c)
 
 
-def _negative_curvature(gram: Gram, support: np.ndarray) -> str | None:
+def negative_curvature(gram: Gram, support: np.ndarray) -> str | None:
     """Return a message if the kernel is proven indefinite over the support vectors; else None."""
     rows = np.flatnonzero(support)
     if gram.kernel.definite or rows.size == 0 or rows.size > _TESTED:
