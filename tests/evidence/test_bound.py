@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import ucm
 from ucm import L1, L2, GroupLasso, Hinge, LInf, Logistic
+from ucm.evidence.objective import _members
 from ucm.evidence.penalty_split import split_by_program
 from ucm.extend import ConvexLoss, ProximalPenalty
 from ucm.forms.bound import SampleDual, SumDual, balanced
@@ -127,6 +128,26 @@ def test_a_bound_above_the_objective_is_no_rounding_of_nothing(lam: float, weigh
     plan = ucm.compile(Low() + lam * L2(), points, labels, sample_weight=[weight, weight])
     with pytest.raises(ucm.SolverError, match=r"contradicts the answer.*Low is not of this library"):
         plan.certify(w=[1.0], b=0.0)
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        L1(),
+        LInf(),
+        GroupLasso([0, 0, 1]),
+        L1() + GroupLasso([0, 0, 1]),
+        L1() + ucm.LinearConstraint([[1.0, 0, 1]]),
+    ],
+    ids=repr,
+)
+def test_sums_of_samples_that_overflow_bound_nothing(penalty: ProximalPenalty) -> None:
+    """The optimum is nearly 0: the samples are separated by a normal of length 1e-307."""
+    rng = np.random.default_rng(0)
+    labels = np.where(np.arange(20) % 2, 1.0, -1.0)
+    points = 1e307 * (rng.standard_normal((20, 3)) + labels[:, None])
+    proof = ucm.compile(1e10 * Hinge() + penalty, points, labels).certify(w=np.zeros(3), b=0.0)
+    assert proof.primal == pytest.approx(2e11) and proof.dual <= 1.0
 
 
 @pytest.mark.parametrize("solver", ["auto", "prox-alm", "clarabel"])
@@ -304,3 +325,12 @@ def test_sums_of_blocks_bound_less_than_the_samples(losses: tuple) -> None:
     for part in (0.0, 0.3, 1.0):
         assert rows.gain(part) <= whole.gain(part) + 1e-10
     assert rows.gain(0.0) == pytest.approx(whole.gain(0.0), abs=1e-10)
+
+
+def test_weights_that_are_no_numbers_are_outside_of_their_set() -> None:
+    worst = ucm.WorstMean(Hinge(), weights=ucm.CappedSimplex(2.0, relative=True))
+    data = ucm.compile(worst + L2(), X, Y).data
+    q = np.full(Y.size, 1.0 / Y.size)
+    assert _members([worst.weight_set] * 2, data, [q, q])[1] == 0.0
+    for k in (0, 1):
+        assert np.isnan(_members([worst.weight_set] * 2, data, [q * np.nan, q][:: 1 - 2 * k])[1])

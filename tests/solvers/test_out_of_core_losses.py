@@ -13,6 +13,7 @@ from scipy import sparse
 import ucm
 from ucm import neg, pos
 from ucm.compiler.compile import plan_of
+from ucm.compiler.objective import critical
 from ucm.data.first_pass import first_pass
 from ucm.evidence.rows import certify_losses
 from ucm.extend import PointwiseLoss
@@ -225,6 +226,16 @@ def test_losses_proven_from_any_slopes() -> None:
             assert found.dual <= optimum * (1.0 + 1e-7) and optimum <= found.primal * (1.0 + 1e-7)
             told.append(found.dual)
     assert sum(dual > 0.0 for dual in told) >= 3
+
+
+@pytest.mark.parametrize("model", [LOSSES["svm"], ucm.Ramp() + 0.5 * ucm.L2()], ids=repr)
+def test_a_pass_without_every_row_proves_nothing(model: Any) -> None:
+    X, y = samples(80, 3)
+    lowering: Any = ucm.compile(model, blocks(X, y, 30)).lowering
+    proof = LossProof(np.zeros(3), 0.0, 0.0, rows=GivenWeights(X[1:], y[1:], np.zeros(79)))
+    found = certify_losses(lowering.form, proof)
+    assert (found.dual, found.primal, found.kind) == (-np.inf, np.inf, "none")
+    assert critical(found, 1e-6, lambda: True) is None
 
 
 def test_a_bound_of_losses_that_are_subtracted_is_not_below_that_of_no_slopes() -> None:

@@ -369,6 +369,28 @@ def test_an_indefinite_kernel_ends_with_that_status(p: float) -> None:
     assert found.status == "indefinite"
 
 
+def test_a_set_in_an_indefinite_kernel_has_no_lower_bound() -> None:
+    """The matrix over the support vectors shows the negative eigenvalues that single rows do not."""
+    X, y = sample(40)
+    plan = ucm.compile(ucm.models.nu_svm(0.3), X, y, kernel="sigmoid", gamma=0.05, coef0=1.0, solver="smo")
+    with pytest.warns(ucm.ConvergenceWarning, match="the kernel is indefinite"):
+        found = plan.solve()
+    assert (found.status, found.certificate.kind, found.certificate.dual) == ("indefinite", "none", -np.inf)
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_an_indefinite_kernel_has_no_lower_bound(limit: int | None) -> None:
+    """The objective falls without bound along a negative eigenvector of the Gram matrix."""
+    X, y = sample(40)
+    plan = ucm.compile(psvm(1.0, 0.05), X, y, kernel="sigmoid", gamma=0.05, coef0=1.0)
+    with pytest.warns(ucm.ConvergenceWarning, match="indefinite"):
+        found = plan.solve(max_iter=limit)
+    at = {"coefficients": found.coefficients, "b": found.b, "weights": found.weights}
+    for certificate in (found.certificate, plan.certify(**at)):
+        assert (certificate.kind, certificate.dual) == ("none", -np.inf)
+        assert certificate.primal == pytest.approx(found.objective)
+
+
 def test_a_gram_matrix_that_does_not_fit_is_not_formed() -> None:
     X, _ = sample(100)
     kernel, _ = kernel_of("rbf", X)

@@ -27,7 +27,7 @@ from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, SolverError
-from ucm.evidence.certificate import is_proven
+from ucm.evidence.certificate import is_proven, without_lower_bound
 from ucm.evidence.objective import certify_objective, constraint_multipliers, is_local, is_unattained
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
@@ -56,6 +56,8 @@ from ucm.solvers.smo.problem import Pairs
 
 if TYPE_CHECKING:
     import cvxpy as cp
+
+_TESTED = 2000  # largest number of support vectors whose kernel matrix is tested
 
 
 class _PenalizedLowering(Lowering[Form]):
@@ -268,7 +270,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 def critical(certificate: Certificate, tol: float, is_local: Callable[[], bool]) -> Verdict | None:
     """Return the verdict on a point where the next convex problem gains no more than `tol`; else None."""
     gap = certificate.relative_gap
-    if certificate.violation > tol or gap > tol:
+    if not (certificate.violation <= tol and gap <= tol):
         return None
     if is_local():
         affine = "and a local minimum: the subtracted part is affine there"
@@ -350,16 +352,23 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
     def normal_by_kernel(self, c: Vec) -> Normal:
         return KernelNormal(self.form.gram, c)
 
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
+        certificate, gram = super().certify_external(external), self.gram
+        c = external.per_sample("coefficients", self.data)
+        if c is None or gram is None or negative_curvature(gram, c != 0.0) is None:
+            return certificate
+        return without_lower_bound(certificate)
+
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         """Return the verdict "indefinite" for a kernel found indefinite, as no gap is a proof; else None."""
         answer, certificate, gram, why = proof.answer, proof.certificate, self.gram, None
         if answer.status == "indefinite":
             why = answer.message
-        elif gram is not None and not gram.kernel.definite and certificate.violation <= monitor.tol:
-            if certificate.dual == -np.inf:
+        elif gram is not None and certificate.violation <= monitor.tol:
+            if certificate.dual == -np.inf and not gram.kernel.definite:
                 why = "the kernel is indefinite: the dual exceeds the primal objective"
-            elif certificate.relative_gap <= monitor.tol and answer.slopes is not None:
-                why = _negative_curvature(gram, answer.slopes > 0.0)
+            elif answer.slopes is not None:
+                why = negative_curvature(gram, answer.slopes > 0.0)
         if why is None:
             return None
         message = f"{solver} stopped with a relative gap of {certificate.relative_gap:.2g}. {why}"
@@ -372,13 +381,10 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         return recovered if proof.w is not None else recovered.by_kernel(self.form.gram, c)
 
 
-def _negative_curvature(gram: Gram, support: np.ndarray, limit: int = 2000) -> str | None:
-    """Return a message if the kernel is proven indefinite over the support vectors; else None.
-
-    More support vectors than the limit are not tested.
-    """
+def negative_curvature(gram: Gram, support: np.ndarray) -> str | None:
+    """Return a message if the kernel is proven indefinite over the support vectors; else None."""
     rows = np.flatnonzero(support)
-    if rows.size == 0 or rows.size > limit:
+    if gram.kernel.definite or rows.size == 0 or rows.size > _TESTED:
         return None
     K = gram.between(rows, rows)
     allowed = 1e-8 * float(np.abs(K).max()) * rows.size

@@ -22,7 +22,7 @@ from ucm.data.kernel_features import FeatureFunction
 from ucm.data.options import COUNT, FLAG, OptionSpec, optional, options_of, within
 from ucm.data.validation import scale_hint
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, unknown_option, warn_of
-from ucm.evidence.certificate import is_proven
+from ucm.evidence.certificate import is_proven, without_lower_bound
 from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.local_minimum import certify_local
 from ucm.evidence.reference import Verification
@@ -313,6 +313,8 @@ class Plan:
         """Return the certificate, with the kernel's name, and the verdict; emit its warning."""
         certificate = replace(proof.certificate, kernel=self.lowering.kernel)
         verdict = _judge(self.lowering, replace(proof, certificate=certificate), solver, monitor)
+        if verdict.status == "indefinite":  # Fenchel's inequality needs a feature space
+            certificate = without_lower_bound(certificate)
         if verdict.warns:
             warn_of(verdict.message, ConvergenceWarning)
         return certificate, verdict

@@ -23,6 +23,7 @@ from ucm.compiler.lowering import (
     check_features,
     warm_start_error,
 )
+from ucm.compiler.objective import negative_curvature
 from ucm.compiler.recover import (
     bias,
     coefficients_of,
@@ -429,6 +430,12 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if proof.answer.status == "infeasible":
             hint = self._advice(monitor, empty=True)
             raise EmptySetError(f"{self.model.set!r}: empty, {proof.answer.message}. {hint}")
+        gram, q = self.data.space.gram, proof.answer.q
+        weights = sample_weights(self.image, q, self.data.m) if gram is not None and q else None
+        if gram is not None and weights is not None:
+            why = negative_curvature(gram, weights != 0.0)
+            if why is not None:
+                return Verdict("indefinite", f"{solver} stopped. {why}", warns=True)
         if not self._zero_in_set(proof):
             return None
         if monitor.timed_out and (self.form.n > _SPANNED or self.extends):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -146,6 +147,11 @@ def of_objective(
 def unproven() -> Certificate:
     """Return the certificate without any bound."""
     return bracket(math.inf, -math.inf, math.nan, 1.0, rounding=0.0, size=1.0, wrong=None)
+
+
+def without_lower_bound(certificate: Certificate) -> Certificate:
+    """Return a certificate with its upper bound alone, where its lower bound is not of this problem."""
+    return replace(certificate, dual=-math.inf, gap=math.inf, relative_gap=math.inf, kind="none")
 
 
 def is_proven(certificate: Certificate, tol: float) -> bool:

@@ -204,4 +204,4 @@ def nearest_member(model: RobustMargin, data: Data, form: MinNorm, x: Vec) -> tu
     unit = max(data.space.norm(x), 1e-4 * form.largest) or 1.0
     distance = data.space.norm(nearest - x) / unit
     moved = INSIDE < distance <= BESIDE
-    return (nearest, violation) if moved else (x, max(violation, distance))
+    return (nearest, violation) if moved else (x, float(np.maximum(violation, distance)))  # NaN stays

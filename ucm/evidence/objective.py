@@ -106,7 +106,7 @@ def certify_objective(
         joint = [(loss.loss, q) for loss, q in zip(G.joint, weights, strict=True)]
         point = SampleDual([*losses, *joint], data.y, margin, slopes, tilt, free=free)
         found, missed = lower_bound(point, normal, penalty, plane.normal, enough, split_by_program)
-        missed = max(missed, outside)
+        missed = float(np.maximum(missed, outside))
         if (missed <= INSIDE, found) > (violation <= INSIDE, bound):
             bound, violation = found, missed
         if violation <= INSIDE and bound >= enough:
@@ -186,7 +186,7 @@ def _members(sets: Sequence[UncertaintySet], data: Data, q: Sequence[Vec]) -> tu
         at = (blocks, *U.evaluate(data, iter(blocks)))
         _, x, violation = at if at[2] <= INSIDE else moved_inside(U, data, at) or at
         weights.append(np.maximum(x, 0.0))
-        worst = max(worst, violation)
+        worst = float(np.maximum(worst, violation))  # NaN stays
     return weights, worst
 
 

@@ -107,10 +107,11 @@ def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSu
     """
     sums, norm = _sums_of_hulls(form, proof), float(np.linalg.norm(proof.w))
     moved, violation = _moved_into_hulls(form, sums)
-    if proof.points is None or not _all_rows(form, sums.weights):
+    every = _all_rows(form, sums.weights)
+    if proof.points is None or not every:
         violation = np.nan
     height = support_of_hulls(form, proof.mu, proof.t, sums.losses)
-    primal = height / norm if norm > 0.0 and (proof.t > 0.0).all() else np.inf
+    primal = height / norm if every and norm > 0.0 and (proof.t > 0.0).all() else np.inf
     size = float(np.linalg.norm(np.array(form.factors) @ sums.points)) + moved
     return interval(primal, size, violation, form.data.scale, wrong=_PASS), sums
 
@@ -167,12 +168,10 @@ def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
     Smooth losses take their slopes at (w, b) as dual point.
     """
     w, split = proof.w, form.split
-    added, subtracted = (
-        [(loss, np.ones(2) if C is None else C) for loss, C in each] for each in (split.G.parts, split.parts)
-    )
-    kinked = any(loss.slope() is not None for loss, _ in added)
+    kinked = any(loss.slope() is not None for loss, _ in form.losses)
     rows = proof.rows if kinked else None
-    numbers, sums, _ = _over(form.data.source, rows, _loss_sums, w, proof.b, added, subtracted)
+    passed = (w, proof.b, form.losses, form.subtracted)
+    numbers, sums, _ = _over(form.data.source, rows, _loss_sums, *passed)
     (value, at_zero, height), counts = numbers[:3].tolist(), numbers[3:]
     normal = FeatureNormal(np.empty((0, form.n)), w, lambda: form.data.scale)
     u, constant = normal.tangent(split.penalties)
@@ -180,7 +179,8 @@ def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
     primal = value + added_penalty - sum(h.value(w) for h in split.penalties)
     point = SumDual(sums, split.G.intercept)
     bound, violation = lower_bound(point, normal, split.G.penalty, u, split=split_by_program)
-    violation = violation if _all_rows(form, counts) else np.nan
+    if not _all_rows(form, counts):
+        primal, violation = np.inf, np.nan
     kind = "global" if form.convex else "local"
     dual = bound - height - constant
     return of_objective(primal, dual, violation, at_zero, added_penalty, kind=kind, wrong=_PASS)

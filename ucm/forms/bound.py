@@ -376,8 +376,9 @@ class FeatureNormal:
         return np.asarray(self.X @ self.w).ravel()
 
     def adjoint(self, d: Vec) -> Vec:
-        """Return `sum_i d_i x_i`."""
-        return np.asarray(self.X.T @ d).ravel()
+        """Return `sum_i d_i x_i`, which may overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self.X.T @ d).ravel()
 
     def value(self, penalty: Penalty) -> float:
         """Return the value of the penalty at w."""
@@ -395,10 +396,14 @@ class FeatureNormal:
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         """Yield upper bounds of `R*` at parts of the segment of a dual point, by several methods.
 
-        R* is the least sum of conjugates over all ways to split z, so that any split bounds it.
+        R* is the least sum of conjugates over all ways to split z, so that any split bounds it. Where z
+        overflows, the bound is inf.
         """
         z, base = dual.images(self.adjoint)
         u = u + base
+        if not np.isfinite(u + z).all():
+            yield np.inf, 1.0, 0.0
+            return
 
         def size() -> float:
             largest = float(abs(self.X).max()) if self.largest is None else self.largest()
@@ -487,7 +492,7 @@ class BallNormal(FeatureNormal):
 
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         z, base = dual.images(self.adjoint)
-        return [(self.lam * float(np.linalg.norm(z + base)), 1.0, 0.0)]
+        return [(self.lam * float(np.linalg.norm(z + base + u)), 1.0, 0.0)]
 
 
 Normal = FeatureNormal | KernelNormal

@@ -268,6 +268,11 @@ class RowLosses(OutOfCoreForm):
         """The added losses l_k, and their weights C_k of class +1 and class -1."""
         return [(loss, np.ones(2) if C is None else C) for loss, C in self.split.G.parts]
 
+    @functools.cached_property
+    def subtracted(self) -> list[tuple[ConvexLoss, Vec]]:
+        """The subtracted losses and their weights, as `losses`."""
+        return [(loss, np.ones(2) if C is None else C) for loss, C in self.split.parts]
+
     def at_zero(self, each: Callable[[ConvexLoss, Vec], Vec]) -> Vec:
         """Return by class the sums of `C_kc c_i f(0)` over the added losses and all rows, f of a loss."""
         counts, zero = np.array(self.data.counts), np.zeros(1)
@@ -302,10 +307,10 @@ class RowLosses(OutOfCoreForm):
         Without subtracted losses the second kink is -inf, and its slopes are 0.
         """
         found = []
-        for parts in (self.split.G.parts, self.split.parts):
+        for parts in (self.losses, self.subtracted):
             kink, slopes = -np.inf, np.zeros(2)
             for loss, C in parts:
-                kink, slopes = loss.offset, slopes + (1.0 if C is None else C) * (loss.slope() or 0.0)
+                kink, slopes = loss.offset, slopes + C * (loss.slope() or 0.0)
             found.append((kink, slopes))
         return found
 

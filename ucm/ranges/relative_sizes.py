@@ -118,9 +118,9 @@ def admissible(
     return {name: intervals[name] for name in declared.params()}
 
 
-def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
+def resolved(model: Model, data: Data) -> Model:
     """Return the model with numbers for its relative `Param`s, and radii for lam in `LossBall`s."""
-    model = with_numbers(model, data, time_limit)
+    model = with_numbers(model, data)
     return radius_from_lambda(model, data).model if by_lam(model) else model  # type: ignore[return-value, arg-type]
 
 
