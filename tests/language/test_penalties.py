@@ -216,8 +216,8 @@ def test_a_violation_counts_in_the_terms_of_its_row() -> None:
     """A feature in small units with a large entry of A hides no violation of the other feature."""
     constraint = LinearConstraint([[1e-2, 1e2]], ub=0.5)
     for excess, value in ((0.0, 0.0), (1e-10, 0.0), (1e-7, np.inf), (0.5, np.inf)):
-        assert constraint.value([50.0 * (1.0 + excess), 0.0]) == value
-        assert constraint.value([100.0 * (1.0 + excess), -0.005]) == value
+        assert constraint.value(np.array([50.0 * (1.0 + excess), 0.0])) == value
+        assert constraint.value(np.array([100.0 * (1.0 + excess), -0.005])) == value
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-6, 1e-8])

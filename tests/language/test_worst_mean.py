@@ -283,7 +283,7 @@ def test_a_domain_without_weights_for_the_samples_at_hand_is_refused() -> None:
         (WorstMean(Hinge(), groups=(pos, neg)), [1.0, 1.0], None),
     ):
         with pytest.raises(EmptySetError, match="a mean needs one"):
-            loss.value([0.0, 0.0], y, weights)
+            loss.value(np.zeros(2), np.array(y), None if weights is None else np.array(weights))
     with pytest.raises(EmptySetError, match="at least"):
         ucm.compile(WorstMean(Hinge(on=pos), CappedSimplex(1 / 40)) + _lam, _X, _y)
     with pytest.raises(ucm.DataError, match="group"):

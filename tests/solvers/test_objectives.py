@@ -169,7 +169,7 @@ def test_intercepts_in_sums_and_texts() -> None:
     model = (Hinge() + L2()).with_intercept("penalised", 2.0)
     assert 2 * model + L1() == (2 * Hinge() + 2 * L2() + L1()).with_intercept("penalised", 2.0)
     assert str(model).startswith("min_{w} ") and "w'(x_i, 2)" in str(model)
-    assert eval(repr(model), {**vars(ucm)}) == model != Hinge() + L2()
+    assert eval(repr(model), {"Hinge": Hinge, "L2": L2}) == model != Hinge() + L2()
     for intercept, scaling, message in (
         ("no", 1.0, "'free'"),
         (None, 0.0, "positive"),
