@@ -36,6 +36,7 @@ from ucm.language.node import LATEX, Node
 from ucm.language.parameter import Range, Scalar
 from ucm.language.problem import loss_dual, problem_latex
 from ucm.language.sets import Intersection, LinearCombination
+from ucm.language.terms import JointLoss
 
 MODELS = [
     ucm.models.nu_svm(0.3),
@@ -358,7 +359,9 @@ def test_json_of_every_class_in_a_fresh_library() -> None:
     """Nothing but `from_json` is imported before the classes of a module are read, module after module."""
     parts = [part for objective in OBJECTIVES for part in objective.dc()]
     parts += [part for penalty in PENALTIES for part in penalty.split()[1]]
-    roots = [*NODES, *OTHER_LOSSES, *PENALTIES, *OBJECTIVES, *parts]
+    sets = [h.weight_set for objective in OBJECTIVES for h in objective.loss.nodes_of_type(JointLoss)]
+    pooled = ucm.PooledMean(pos.group("A"), neg.group("A"))
+    roots = [*NODES, *OTHER_LOSSES, *PENALTIES, *OBJECTIVES, *parts, *sets, pooled]
     one = {type(node): node for root in roots for node in root.walk() if isinstance(node, Node)}
     written = set(leaves(Node)) - {
         CvxpyDomain,

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from ucm import solvers
-from ucm.extend import Projectable
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
@@ -77,8 +76,7 @@ class Right(Solver[MinNorm]):
     name = "right"
 
     def refuse(self, form: MinNorm) -> str | None:
-        projectable = all(isinstance(b.domain, Projectable) for b in form.blocks)
-        if form.norm != 2.0 or form.couplings or not projectable:
+        if form.norm != 2.0 or form.couplings or not form.projectable:
             return "it takes the Euclidean norm and blocks with projections that nothing couples"
         return None
 

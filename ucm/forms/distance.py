@@ -76,6 +76,11 @@ class MinNorm:
         """The number of coupling equations."""
         return sum(c.offset.size for c in self.couplings)
 
+    @property
+    def projectable(self) -> bool:
+        """True if every domain has a projection, which solvers of your own may ask for."""
+        return all(isinstance(b.domain, Projectable) for b in self.blocks)
+
     def pass_cost(self) -> float:
         """Return the cost of one `A q` and one `A' w`, in passes over the bound data."""
         return sum(b.map.entries for b in self.blocks) / max(1, self.stored)
