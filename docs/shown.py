@@ -150,7 +150,10 @@ def _loss(ax: Any, name: str) -> None:
     loss = LOSSES[name]
     loss = loss.loss if isinstance(loss, ucm.Objective) else loss
     t = np.linspace(-2.0, 3.0, 301)
-    ax.plot(t, [loss.value(np.array([x])) for x in t], color=_ink()[0])
+    others = [0.0] if isinstance(loss, ucm.WorstMean) else []
+    ax.plot(t, [loss.value(np.array([x, *others])) for x in t], color=_ink()[0])
+    if others:
+        ax.set_title("of two samples, one with the margin t, one with 0", fontsize=8)
     ax.plot(t, t <= 0.0, color=_ink()[2], lw=1, ls="--")
     ax.annotate("error", (-1.9, 1.08), color=_ink()[2], fontsize=8)
     ax.set(xlabel="margin  $t = y(w'x + b)$", ylabel="loss", ylim=(-0.2, 5.0))
@@ -166,8 +169,8 @@ def _penalty(ax: Any, name: str) -> None:
         drawn = ax.contour(w, w, heights, levels=levels, colors=_ink()[0], linewidths=1.5)
         ax.clabel(drawn, fontsize=7, fmt="%.2g")
     else:
-        ax.fill_between([0, 2], 0, 2, color=_ink()[0], alpha=0.25)
-        ax.annotate("0 here, infinite elsewhere", (0.1, 1.0), fontsize=8)
+        ax.contourf(w, w, np.isfinite(heights), levels=[0.5, 1.5], colors=_ink()[0], alpha=0.25)
+        ax.set_title("0 in the region, infinite elsewhere", fontsize=8)
     ax.axhline(0.0, color=_ink()[2], lw=0.5)
     ax.axvline(0.0, color=_ink()[2], lw=0.5)
     ax.set(xlabel="$w_1$", ylabel="$w_2$", xlim=(-2, 2), ylim=(-2, 2), aspect="equal")

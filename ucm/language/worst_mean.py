@@ -138,6 +138,7 @@ class WorstMean(JointLoss):
     def value(
         self, margin: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Subgroup = None
     ) -> float:
+        """Return the worst mean of the losses at the margins, of samples with weights 1 by default."""
         return self._worst(np.asarray(margin, dtype=float), y, weights, subgroup)[0]
 
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Subgroup = None, /) -> Vec:
