@@ -13,7 +13,15 @@ from scipy import sparse
 import ucm
 from ucm.language.domains import LossBall
 from ucm.numerics.coordinates import SpanCoordinates, span_of
-from ucm.numerics.newton_steps import MOST, SHRINK, Stall, accuracy, growth, line_search, ridge_solve
+from ucm.numerics.newton_steps import (
+    MOST,
+    SHRINK,
+    Stall,
+    gradient_tolerance,
+    growth,
+    line_search,
+    ridge_solve,
+)
 
 
 @pytest.mark.parametrize("rate", [10.0, 60.0, 500.0])
@@ -63,7 +71,8 @@ def test_fewer_steps_let_sigma_grow_more() -> None:
     factors = [growth(k, 20.0) for k in range(MOST)]
     assert factors[0] == 20.0 and factors == sorted(factors, reverse=True) and factors[-1] > 1.0
     assert growth(MOST, 20.0) == SHRINK < 1.0
-    assert accuracy(np.inf) == 0.5 > accuracy(1e-4) > accuracy(1e-12) == accuracy(-1.0) > 0.0
+    first, later, last, least = map(gradient_tolerance, (np.inf, 1e-4, 1e-12, -1.0))
+    assert first == 0.5 > later > last == least > 0.0
 
 
 def test_steps_without_gain_are_counted() -> None:

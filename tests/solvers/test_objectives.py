@@ -919,6 +919,7 @@ def test_rounding_of_a_folded_penalty_is_no_contradiction(
     margin = y * (scale * X @ solution.w + solution.b)
     value = objective.value(margin, solution.w)
     assert solution.certificate.dual <= value <= solution.certificate.primal
+    assert value <= objective.value(np.zeros(y.size), np.zeros(X.shape[1]))
 
 
 @pytest.mark.parametrize("scale", [1e-160, 1e-155])

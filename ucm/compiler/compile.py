@@ -186,8 +186,8 @@ def plan_of(
     with data.overflow_guard():
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram))
-        bound = BoundModel(model, data, gram, solver, alone)
-        offered = (lowering.candidates(bound) for lowering in LOWERINGS[bound.kind])
+        bound_model = BoundModel(model, data, gram, solver, alone)
+        offered = (lowering.candidates(bound_model) for lowering in LOWERINGS[bound_model.kind])
         return Plan.of(next(filter(None, offered)), began, model.params())
 
 

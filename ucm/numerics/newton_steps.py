@@ -88,7 +88,7 @@ class Stall:
         return self.since >= self.patience
 
 
-def accuracy(gap: float) -> float:
+def gradient_tolerance(gap: float) -> float:
     """Return the gradient tolerance of an outer step, relative to the proximal step, for a gap so far."""
     return 0.5 * min(1.0, 10.0 * max(gap, 1e-6) ** 0.5)
 

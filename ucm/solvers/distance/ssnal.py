@@ -34,7 +34,7 @@ from ucm.numerics.newton_steps import (
     ConjugateGradients,
     Formed,
     Stall,
-    accuracy,
+    gradient_tolerance,
     growth,
     line_search,
 )
@@ -281,7 +281,7 @@ class _Iterate:
     def _good_enough(self, g: Vec) -> bool:
         """Return True if g is small relative to the proximal step, or y proves the gap."""
         move = sum(float((p - q) @ (p - q)) / s for p, q, s in zip(self.p, self.q, self.sigma, strict=True))
-        small = max(accuracy(self.best) * float(np.sqrt(move)), self.floor)
+        small = max(gradient_tolerance(self.best) * float(np.sqrt(move)), self.floor)
         return float(np.linalg.norm(g)) <= small or self._near(g)
 
     def _near(self, g: Vec) -> bool:
