@@ -70,6 +70,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
             "Errors": "UCMError CompositionError ParameterError DataError EmptySetError SolverError "
             "MissingExtraError",
             "Warnings": "ConvergenceWarning",
+            "Reports of defects": "show_versions",
         },
     ),
 }

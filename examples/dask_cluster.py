@@ -3,8 +3,8 @@ Rows on a cluster
 =================
 
 Fit a nu-SVM to a Dask array that is larger than the memory of any machine: the workers keep their blocks, a
-pass is one message to each worker, and the certificate covers all rows. Needs `pip install 'ucm[dask]'`. On
-a cluster replace LocalCluster by its address: `Client("tcp://scheduler:8786")`.
+pass is one message to each worker, and the certificate covers all rows. Needs
+`pip install 'ucm-classifiers[dask]'`. On a cluster replace LocalCluster by its address: `Client("tcp://scheduler:8786")`.
 """
 
 import dask

@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="ecos is not here: pip install ecos"))
     if importlib.util.find_spec("matplotlib") is not None:
         return
-    absent = pytest.mark.skip(reason="matplotlib is not here: pip install 'ucm[plot]'")
+    absent = pytest.mark.skip(reason="matplotlib is not here: pip install 'ucm-classifiers[plot]'")
     for item in items:
         if "plot" in item.path.parts:
             item.add_marker(absent)

@@ -22,7 +22,7 @@ def test_the_code_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("UCM_DATA", raising=False)
     text = page.read_text(encoding="utf-8")
     if "ucm.plot" in text:
-        pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
+        pytest.importorskip("matplotlib", reason="needs pip install 'ucm-classifiers[plot]'")
     names: dict[str, object] = {"__name__": f"page_{page.stem}"}
     for block in BLOCK.finditer(text):
         line = text.count("\n", 0, block.start(1))
@@ -48,11 +48,11 @@ def test_no_two_pages_share_a_title(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=[e.name for e in EXAMPLES])
 def test_example(example: Path) -> None:
     if example.name.startswith("plot_"):
-        pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
+        pytest.importorskip("matplotlib", reason="needs pip install 'ucm-classifiers[plot]'")
     if example.name.startswith("dask_"):
-        pytest.importorskip("distributed", reason="Dask is not here: pip install 'ucm[dask]'")
+        pytest.importorskip("distributed", reason="Dask is not here: pip install 'ucm-classifiers[dask]'")
     if "parquet" in example.read_text(encoding="utf-8"):
-        pytest.importorskip("pyarrow", reason="pyarrow is not here: pip install 'ucm[rows]'")
+        pytest.importorskip("pyarrow", reason="pyarrow is not here: pip install 'ucm-classifiers[rows]'")
     environment = {k: v for k, v in os.environ.items() if k != "UCM_DATA"}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example)],

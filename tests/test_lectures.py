@@ -19,7 +19,7 @@ NAMES = [lecture.stem for lecture in LECTURES]
 @pytest.mark.slow  # the site runs them too
 @pytest.mark.parametrize("lecture", LECTURES, ids=NAMES)
 def test_a_lecture_runs(lecture: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
+    pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm-classifiers[plot]'")
     environment = {k: v for k, v in os.environ.items() if k != "UCM_DATA"}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(lecture)],

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from signatures import FILE, signatures
 
 import ucm
+from ucm.errors import DISTRIBUTION
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -64,8 +66,29 @@ def test_a_star_import_leaves_the_builtin_compile_alone() -> None:
     assert "compile" not in ucm.__all__
 
 
+def test_the_public_signatures_are_those_of_the_last_review() -> None:
+    """A change of an interface is a change of the list: `python tests/signatures.py` writes it."""
+    assert list(signatures()) == FILE.read_text(encoding="utf-8").splitlines()
+
+
+def test_every_command_installs_the_distribution_and_not_its_namesake() -> None:
+    assert PROJECT["name"] == DISTRIBUTION
+    files = [f for folder in ("*.md", "docs/*.md", "examples/*.py", "ucm/**/*.py") for f in ROOT.glob(folder)]
+    text = "\n".join(f.read_text(encoding="utf-8") for f in files)
+    named = re.findall(r"pip install[^`\n]* '?ucm\b[\w-]*", text)
+    assert named and all(name.endswith(DISTRIBUTION) for name in named)
+
+
+def test_the_versions_for_a_report(capsys: pytest.CaptureFixture[str]) -> None:
+    ucm.show_versions()
+    printed = capsys.readouterr().out
+    assert f"{DISTRIBUTION}: {ucm.__version__}\n" in printed
+    assert re.search(r"^clarabel: [0-9.]+$", printed, re.M) and re.search(r"^Python: 3", printed)
+
+
 def test_every_file_has_one_version() -> None:
     assert ucm.__version__ == PROJECT["version"]
+    assert f'version: "{ucm.__version__}"' in (ROOT / ".conda" / "recipe.yaml").read_text(encoding="utf-8")
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {ucm.__version__}\n" in citation
 

@@ -86,6 +86,7 @@ from .language.statistics.samples import signed as signed
 from .language.worst_mean import WorstMean as WorstMean
 from .ranges.interval import Interval as Interval
 from .ranges.relative_sizes import admissible as admissible
+from .testing.versions import show_versions as show_versions
 
 __all__: list[str]
 __version__: str

@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+VERSION = "0.2.0"
+DISTRIBUTION = "ucm-classifiers"  # the name to install; `ucm` on PyPI is another project
+
 __all__ = [
     "CompositionError",
     "ConvergenceWarning",
@@ -26,6 +29,7 @@ __all__ = [
     "UCMError",
     "brief",
     "did_you_mean",
+    "missing_extra",
     "silenced",
     "unknown_attribute",
     "unknown_option",
@@ -72,6 +76,11 @@ class EmptySetError(UCMError):
 
 class MissingExtraError(UCMError, ImportError):
     """Error for a missing optional dependency; the message names the extra to install."""
+
+
+def missing_extra(what: str, extra: str) -> MissingExtraError:
+    """Return a `MissingExtraError` whose remedy is the command that installs an extra."""
+    return MissingExtraError(f"{what}; pip install '{DISTRIBUTION}[{extra}]'")
 
 
 class SolverError(UCMError):

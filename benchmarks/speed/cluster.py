@@ -63,7 +63,8 @@ def local_cluster() -> Iterator[tuple[Any, Any]]:
         distributed = import_module("distributed")
     except ImportError as error:
         raise MissingExtraError(
-            "rows: expected dask and distributed, which are not installed; pip install 'ucm[dask]'"
+            "rows: expected dask and distributed, which are not installed;"
+            " pip install 'ucm-classifiers[dask]'"
         ) from error
     options = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
     with (

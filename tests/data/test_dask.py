@@ -18,9 +18,9 @@ from scipy import sparse
 import ucm
 from ucm import neg, pos
 
-dask: Any = pytest.importorskip("dask", reason="needs pip install 'ucm[dask]'")
-da: Any = pytest.importorskip("dask.array", reason="needs pip install 'ucm[dask]'")
-distributed: Any = pytest.importorskip("distributed", reason="needs pip install 'ucm[dask]'")
+dask: Any = pytest.importorskip("dask", reason="needs pip install 'ucm-classifiers[dask]'")
+da: Any = pytest.importorskip("dask.array", reason="needs pip install 'ucm-classifiers[dask]'")
+distributed: Any = pytest.importorskip("distributed", reason="needs pip install 'ucm-classifiers[dask]'")
 
 NU = ucm.models.nu_svm(0.4)
 MODELS = {
@@ -211,7 +211,7 @@ def test_weights_and_groups_agree_with_memory(kind: str, client: Any) -> None:
     lazy_X, lazy_y = lazy(X, y)
     if kind == "frame":
         pd = pytest.importorskip("pandas", reason="needs pandas")
-        dd = pytest.importorskip("dask.dataframe", reason="needs pip install 'ucm[dask]'")
+        dd = pytest.importorskip("dask.dataframe", reason="needs pip install 'ucm-classifiers[dask]'")
         table = pd.DataFrame(X, columns=list("uvwx")).assign(label=y, c=c, g=g)
         rows = ucm.solve(
             model, dd.from_pandas(table, npartitions=3), "label", sample_weight="c", subgroup="g"

@@ -153,7 +153,7 @@ def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> N
         labels: Any = {k: tmp_path / f"{name}.npy" for k, name in named.items()}
         rows = ucm.open_rows(tmp_path / "X.npy", tmp_path / "y.npy", block=100, **labels)
     elif kind in ("parquet", "feather", "csv"):
-        arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
+        arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm-classifiers[rows]'")
         columns = {**{f"x{j}": X[:, j] for j in range(4)}, "y": y, "c": arrays["c"], "g": codes}
         file, table = tmp_path / f"rows.{kind}", arrow.table(columns)
         if kind == "parquet":
@@ -165,13 +165,13 @@ def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> N
         rows = ucm.open_rows(file, "y", block=100, **named)
         assert rows.features == ["x0", "x1", "x2", "x3"]
     elif kind == "hdf5":
-        h5py = pytest.importorskip("h5py", reason="needs pip install 'ucm[rows]'")
+        h5py = pytest.importorskip("h5py", reason="needs pip install 'ucm-classifiers[rows]'")
         with h5py.File(tmp_path / "rows.h5", "w") as file:
             for name, v in arrays.items():
                 file[name] = v
         rows = ucm.open_rows(tmp_path / "rows.h5", block=100, **named)
     else:
-        zarr = pytest.importorskip("zarr", reason="needs pip install 'ucm[rows]'")
+        zarr = pytest.importorskip("zarr", reason="needs pip install 'ucm-classifiers[rows]'")
         group = zarr.open_group(str(tmp_path / "rows.zarr"), mode="w")
         for name, v in arrays.items():
             group.create_array(name, data=v)
@@ -388,7 +388,7 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
 
 def test_a_transformer_of_a_frame_takes_columns_by_name() -> None:
     pd = pytest.importorskip("pandas", reason="needs pandas")
-    arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
+    arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm-classifiers[rows]'")
     scaler = importlib.import_module("sklearn.preprocessing").StandardScaler()
     X, y = samples()
     X *= [1.0, 10.0, 100.0, 1000.0]
@@ -409,7 +409,7 @@ def test_rows_of_several_lengths_are_refused() -> None:
 
 
 def table_of(m: int = 300) -> Any:
-    pyarrow: Any = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
+    pyarrow: Any = pytest.importorskip("pyarrow", reason="needs pip install 'ucm-classifiers[rows]'")
     X, y = samples(m)
     return pyarrow.table(
         {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"grade": y, "id": np.arange(m), "weight": np.ones(m)}
@@ -496,7 +496,7 @@ def test_paths_that_are_no_samples(tmp_path: Any) -> None:
 
 def test_keys_of_a_partitioned_folder_are_columns(tmp_path: Any) -> None:
     """The keys that Hive writes into the names of folders are columns: of groups, or left out."""
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pip install 'ucm[rows]'")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pip install 'ucm-classifiers[rows]'")
     table = table_of().drop_columns(["id", "weight"])
     days = np.arange(300) // 100
     parquet.write_to_dataset(table.append_column("day", [days]), tmp_path, partition_cols=["day"])

@@ -72,7 +72,7 @@ def test_the_classifier_and_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("several", [False, True])
 def test_predictions_are_written_to_a_file(tmp_path: Path, several: bool) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pip install 'ucm[rows]'")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pip install 'ucm-classifiers[rows]'")
     X, y = samples(400)
     words = np.array(["no", "yes", "so"])[np.where(y > 0, 1, 0) + several * (X[:, 1] > 1.0)]
     rows = ucm.open_rows(X, words, block=90)

@@ -31,7 +31,7 @@ from ucm import (
 )
 from ucm.data.bound_data import bind
 
-mpl = pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
+mpl = pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm-classifiers[plot]'")
 
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.colors import to_rgb, to_rgba  # noqa: E402
@@ -427,7 +427,7 @@ def test_bad_input_is_refused_before_anything_is_drawn(case: int) -> None:
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ucm.MissingExtraError, match=r"pip install 'ucm\[plot\]'") as caught:
+    with pytest.raises(ucm.MissingExtraError, match=r"pip install 'ucm-classifiers\[plot\]'") as caught:
         SetDisplay.from_model(models.nu_svm(0.35), X, Y)
     assert isinstance(caught.value, ImportError) and isinstance(caught.value, ucm.UCMError)
 

@@ -143,6 +143,15 @@ def test_fallbacks_of_sets_go_on_one_after_another(monkeypatch: pytest.MonkeyPat
     assert starts[:2] == [None, None] and starts[2].q  # Newton begins where the first one ended
 
 
+def test_a_solver_that_is_not_installed_is_no_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ucm.solvers.conic.installed", lambda backend: backend == "CLARABEL")
+    X, y = overlapping()
+    plan = ucm.compile(ucm.models.mm_mpm(0.1), X, y)
+    assert "fallback  if it ends without proof: ssnal, then clarabel" in plan.explain().splitlines()
+    with pytest.raises(ucm.SolverError, match="scs is not installed"):
+        ucm.compile(ucm.models.mm_mpm(0.1), X, y, solver="scs")
+
+
 def test_a_solver_that_fails_is_followed_by_its_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = overlapping()
     model = ucm.RobustMargin(ucm.models.mm_mpm(0.1), 1.5)

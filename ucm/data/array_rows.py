@@ -19,7 +19,7 @@ from ucm.data.columns import Features, RowColumns
 from ucm.data.source import Block, BlockSource, block_rows
 from ucm.data.validation import SAID, check_table, library_of, refuse_unsound
 from ucm.data.weights import tagged
-from ucm.errors import DataError, MissingExtraError, UCMError, brief
+from ucm.errors import DataError, UCMError, brief, missing_extra
 
 _MANY = 1 << 20  # labels at a time
 _IN_MEMORY = 4  # factor of the block size for arrays in memory: threads wait for each other between blocks
@@ -47,9 +47,7 @@ def library(name: str, part: str | None = None) -> Any:
         if part is not None:
             import_module(f"{name}.{part}")
     except ImportError as error:
-        raise MissingExtraError(
-            f"open_rows: expected {name}, which is not installed; pip install 'ucm[rows]'"
-        ) from error
+        raise missing_extra(f"open_rows: expected {name}, which is not installed", "rows") from error
     return module
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -45,6 +45,7 @@ from ucm.estimators.out_of_core import (
     write_scores,
 )
 from ucm.estimators.validation import (
+    Versioned,
     check_options,
     data_errors,
     fitted_anew,
@@ -75,7 +76,7 @@ def default_model(kernel: object = None) -> Objective:
     return models.psvm(2.0, 0.1 if kernel in (None, "linear") else 1.0)
 
 
-class Classifier(ClassifierMixin, BaseEstimator):
+class Classifier(ClassifierMixin, Versioned):
     """A scikit-learn classifier for two or more classes that fits a declared model.
 
     `fit` compiles the model for the samples and solves it. Where the decision function is positive, `predict`

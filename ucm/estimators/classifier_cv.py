@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import LeaveOneOut
 from sklearn.utils import Tags, get_tags
@@ -30,10 +30,18 @@ from ucm.estimators.held_out import Scores, Search, held_out, leave_one_out_scor
 from ucm.estimators.moments import is_one_ellipsoid
 from ucm.estimators.multiclass import Problems, answers, score_sign
 from ucm.estimators.out_of_core import named_values, scores_of_rows
-from ucm.estimators.validation import Samples, check_options, folds_of, kernel_options, labels_of, samples_of
+from ucm.estimators.validation import (
+    Samples,
+    Versioned,
+    check_options,
+    folds_of,
+    kernel_options,
+    labels_of,
+    samples_of,
+)
 
 
-class ClassifierCV(ClassifierMixin, BaseEstimator):
+class ClassifierCV(ClassifierMixin, Versioned):
     """A `Classifier` whose `fit` selects the value of a model parameter by cross-validation.
 
     Each value of the parameter is scored by its mean score on the held-out folds; the model with the best

@@ -25,6 +25,8 @@ from ucm.data.options import FLAG, one_of, optional
 from ucm.data.source import RowSource, as_double
 from ucm.data.validation import classes_of, read_groups, read_weights, refuse_empty, refuse_unsound
 from ucm.errors import (
+    DISTRIBUTION,
+    VERSION,
     CompositionError,
     DataError,
     ParameterError,
@@ -40,6 +42,23 @@ from ucm.language.robust import RobustMargin
 
 _OF_KERNELS = ("gamma", "degree", "coef0")
 _FEW = 200  # largest number of samples of a class in its mean score
+
+
+class Versioned(BaseEstimator):
+    """An estimator whose pickle is read by the versions of the library with the same minor number."""
+
+    def __reduce__(self) -> tuple:
+        return _of_version, (type(self), VERSION), self.__getstate__()
+
+
+def _of_version(kind: type[Versioned], version: str) -> Versioned:
+    """Return an empty estimator for the state of a pickle, before the state is read."""
+    if version.split(".")[:2] != VERSION.split(".")[:2]:
+        raise DataError(
+            f"{kind.__name__}: expected a pickle of version {VERSION} of {DISTRIBUTION}, got one of"
+            f" {version}; fit it again, or load it with {DISTRIBUTION}=={version}"
+        )
+    return kind.__new__(kind)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from html import escape
 from numbers import Integral, Real
 from typing import Any
 
-from ucm.errors import MissingExtraError
+from ucm.errors import missing_extra
 
 _CELL = "padding:.15em .8em .15em 0;vertical-align:top;text-align:"
 _RULE = "border-bottom:1px solid currentColor;"
@@ -79,7 +79,7 @@ def frame(name: str, rows: Iterable[Mapping[str, object]]) -> Any:
     try:
         import pandas as pd
     except ImportError as error:
-        raise MissingExtraError(
-            f"{name}.to_frame: expected pandas, which is not here; pip install 'ucm[plot]', or use rows()"
+        raise missing_extra(
+            f"{name}.to_frame: expected pandas, which is not here (rows() needs none)", "plot"
         ) from error
     return pd.DataFrame(list(rows))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import language
-from ucm.errors import CompositionError, UCMError, brief
+from ucm.errors import VERSION, CompositionError, UCMError, brief
 from ucm.language.node import REGISTRY, Node, registered_name
 
 _FORMAT = 1
@@ -73,7 +73,8 @@ def from_json(text: str, *, functions: Iterable[FunctionType] = ()) -> Node:
         raise CompositionError(f"from_json: not JSON text ({error}); write it with to_json") from error
     if not isinstance(document, dict) or document.get("ucm") != _FORMAT or "model" not in document:
         raise CompositionError(
-            f'from_json: expected {{"ucm": {_FORMAT}, "model": ...}}; write the file with to_json'
+            f'from_json: expected {{"ucm": {_FORMAT}, "model": ...}}, the format of version {VERSION}; '
+            "write the file with to_json of this version"
         )
     try:
         node = _decode(document["model"], {(f.__module__, f.__qualname__): f for f in functions})

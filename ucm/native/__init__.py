@@ -29,6 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+from ucm.errors import DISTRIBUTION
+
 Vector = NDArray[np.float64]
 
 _HERE = Path(__file__).resolve().parent
@@ -62,7 +64,8 @@ def _load() -> tuple[Any, Any, dict[str, tuple[tuple[str, str], ...]]]:
         raise ImportError(
             f"{_FILE} does not load on this machine ({platform.system()} {platform.machine()}): it was built"
             f" for {declarations.TARGET}. Install ucm here again:"
-            f" `pip install --force-reinstall --no-deps ucm`, or {_BUILD}. The loader says: {error}"
+            f" `pip install --force-reinstall --no-deps {DISTRIBUTION}`, or {_BUILD}. The loader says:"
+            f" {error}"
         ) from None
     files = sorted([*_HERE.glob("*.c"), *_HERE.glob("*.h")])  # none in an installed wheel
     text = "\0".join(f"{f.name}\n{f.read_text(encoding='utf-8')}" for f in files)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +69,16 @@ def ended(problem: cp.Problem, solver: str, monitor: Monitor) -> Status:
     # SCS names its limit of iterations "inaccurate"; the interior-point methods so name a lack of progress
     at_limit = problem.status == "user_limit" or (solver == "SCS" and problem.status == "optimal_inaccurate")
     return "max_iter" if at_limit else "stalled"
+
+
+@functools.cache
+def installed(backend: str) -> bool:
+    """Return whether CVXPY has a solver, by CVXPY's name."""
+    if backend in ("CLARABEL", "ECOS", "SCS"):  # without loading CVXPY
+        return importlib.util.find_spec(backend.lower()) is not None
+    import cvxpy as cp
+
+    return backend in cp.installed_solvers()
 
 
 def accuracy(solver: str, tol: float) -> dict:

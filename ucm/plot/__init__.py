@@ -1,7 +1,7 @@
 """Matplotlib displays of declared models and their solutions, with the interface of scikit-learn's displays.
 
 A classmethod `from_...` computes and draws; the display has `axes_` and `figure_`, and `plot(ax)` draws it
-again. The first picture imports matplotlib: `pip install 'ucm[plot]'`.
+again. The first picture imports matplotlib: `pip install 'ucm-classifiers[plot]'`.
 """
 
 from ucm.plot.animation import SetAnimation

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.errors import MissingExtraError, ParameterError
+from ucm.errors import ParameterError, missing_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,8 +91,8 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise MissingExtraError(
-            f"ucm.plot: pictures need matplotlib, which cannot be imported ({error}); pip install 'ucm[plot]'"
+        raise missing_extra(
+            f"ucm.plot: pictures need matplotlib, which cannot be imported ({error})", "plot"
         ) from error
     return plt
 

@@ -6,8 +6,6 @@ most 1, that of each feature against it.
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,13 +19,12 @@ from ucm.language.domains.conic_form import support
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
-from ucm.numerics.conic_programs import Blocks, accuracy, attempt, ended, numbers
+from ucm.numerics.conic_programs import Blocks, accuracy, attempt, ended, installed, numbers
 from ucm.solvers.linear_program import column_sizes
 
 _LEAST = 1e-9  # least scale of a feature, relative to the largest
 _ACCURACY = 1e-9  # tolerance of interior-point methods, cheap as they converge fast
 _TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances for losses: the next after each failure
-_WITH_CVXPY = ("CLARABEL", "SCS")  # installed with CVXPY
 _FIRST_ORDER = ("SCS",)
 _COUNTS = {"CLARABEL": "max_iter", "ECOS": "max_iters", "SCS": "max_iters"}
 _LEFT: dict[Status, str] = {
@@ -73,7 +70,7 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         return f"Conic({', '.join(arguments)})"
 
     def refuse(self, form: MinNorm | Composite | WorstComposite) -> str | None:
-        if self.backend not in _WITH_CVXPY and not _installed(self.backend):
+        if not installed(self.backend):
             return f"{self.name} is not installed, or no solver of CVXPY"
         if self.backend not in _NO_POWERS:
             return None
@@ -181,15 +178,6 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         if problem.solver_stats is not None:
             monitor.iterations += int(problem.solver_stats.num_iters or 0)
         return failure
-
-
-@functools.cache
-def _installed(backend: str) -> bool:
-    if backend == "ECOS":  # without loading CVXPY
-        return importlib.util.find_spec("ecos") is not None
-    import cvxpy as cp
-
-    return backend in cp.installed_solvers()
 
 
 def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]

@@ -24,7 +24,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof, inner_constraints, inner_radius
 from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule
-from ucm.numerics.conic_programs import accuracy, attempt
+from ucm.numerics.conic_programs import accuracy, attempt, installed
 
 Mat = NDArray[np.float64]
 
@@ -263,7 +263,7 @@ def _centred(
 
 
 def best_rule(hulls: SumOfHulls, fixed: Mat, quick: AffineRule | None, monitor: Monitor) -> AffineRule | None:
-    """Return the best rule over hulls by a semidefinite program in SCS; None if SCS has no solution.
+    """Return the best rule over hulls by a semidefinite program; None if the solver has no solution.
 
     The dual of `max r` over the rules over the hulls is
 
@@ -273,9 +273,10 @@ def best_rule(hulls: SumOfHulls, fixed: Mat, quick: AffineRule | None, monitor: 
 
     The multipliers `(lambda_i, -V_i)` of `rho_i <= 2 phi_i - s_i` and `mu_i` of `s_i <= phi_i` are the rule,
     with `q_i = lambda_i + mu_i`. The bound is computed from the rule alone, once it is rounded into its
-    domains. SCS, a first-order method, factors its matrix once, with O(N r^2) entries; the factor of an
-    interior-point method fills up by the second-order cones in every iteration. `fixed` is the matrix M of
-    the balls; the bound of the rule `quick`, where finite, is the unit of the objective.
+    domains. SCS, a first-order method, factors its matrix once, with O(N r^2) entries; the factor of
+    Clarabel, which stands in where SCS is not installed, fills up by the second-order cones in every
+    iteration. `fixed` is the matrix M of the balls; the bound of the rule `quick`, where finite, is the unit
+    of the objective.
     """
     import cvxpy as cp
 
@@ -289,8 +290,9 @@ def best_rule(hulls: SumOfHulls, fixed: Mat, quick: AffineRule | None, monitor: 
     value += hulls.masses @ theta + hulls.caps @ phi
     unit = 1.0 if quick is None or not np.isfinite(quick.bound) else abs(quick.bound) or 1.0
     constraints = [cone, above, phi >= 0, Y[0, 0] == 1, cp.trace(W) == 1]
-    options = accuracy("SCS", _ACCURACY) | {"max_iters": _STEPS}
-    attempt(cp.Problem(cp.Minimize(value / unit), constraints), "SCS", monitor, **options)
+    solver, limit = ("SCS", {"max_iters": _STEPS}) if installed("SCS") else ("CLARABEL", {})
+    options = accuracy(solver, _ACCURACY) | limit
+    attempt(cp.Problem(cp.Minimize(value / unit), constraints), solver, monitor, **options)
     if above.dual_value is None:
         return None
     sizes, slopes = cone.dual_value

@@ -1,0 +1,25 @@
+"""What is installed, for a report of a defect."""
+
+from __future__ import annotations
+
+import platform
+import re
+from importlib import metadata
+
+from threadpoolctl import threadpool_info
+
+from ucm.errors import DISTRIBUTION
+
+
+def show_versions() -> None:
+    """Print the versions of Python, the system, the library, its dependencies and the BLAS libraries."""
+    print(f"Python: {platform.python_version()} ({platform.platform()})")
+    print(f"{DISTRIBUTION}: {metadata.version(DISTRIBUTION)}")
+    names = [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in metadata.requires(DISTRIBUTION) or ()]
+    for name in sorted({*names, "cvxpy"} - {DISTRIBUTION}):
+        try:
+            print(f"{name}: {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            print(f"{name}: not installed")
+    for pool in threadpool_info():
+        print(f"{pool['internal_api']}: {pool['version']}, {pool['num_threads']} threads")
