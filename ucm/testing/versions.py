@@ -11,11 +11,15 @@ from threadpoolctl import threadpool_info
 from ucm.errors import DISTRIBUTION
 
 
+_DEVELOPMENT = re.compile("extra == .(bench|browser|dev|docs|test)\\b")
+
+
 def show_versions() -> None:
     """Print the versions of Python, the system, the library, its dependencies and the BLAS libraries."""
     print(f"Python: {platform.python_version()} ({platform.platform()})")
     print(f"{DISTRIBUTION}: {metadata.version(DISTRIBUTION)}")
-    names = [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in metadata.requires(DISTRIBUTION) or ()]
+    needed = [x for x in metadata.requires(DISTRIBUTION) or () if not _DEVELOPMENT.search(x)]
+    names = {re.split(r"[^\w.-]", x, maxsplit=1)[0] for x in needed}
     for name in sorted({*names, "cvxpy"} - {DISTRIBUTION}):
         try:
             print(f"{name}: {metadata.version(name)}")
