@@ -91,11 +91,7 @@ class RayPoint(NamedTuple):
         return Answer(self.q, form.lift(self.v) / length, multipliers=multipliers)
 
 
-_LARGE = 100_000  # numbers in a conic program
-_GAP, _SHARPER = 1e-2, 1e-4  # relative gap of a nearest point, and the gap after a step without progress
-_STEPS, _INNER = 30, 20
-_SAME = 1e-7  # relative change of s at which the search ends
-_ZERO = 1e-10  # norm of a nearest point that is 0, relative
+_GAP = 1e-2  # relative gap of a nearest point until a step makes no progress
 
 Reach = Callable[[Vec], RayPoint | None]
 """What g reaches; None when no multiple of g is in U, the program failed, or the time was over."""
@@ -109,7 +105,7 @@ def radial(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm] | None = N
     """
     if form.hulls is not None:
         return _polyhedral(form.hulls, monitor)
-    large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= _LARGE
+    large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= 100_000
     able = nearest is not None and nearest.refuse(form.image) is None
     if nearest is not None and large and able and not form.image.couplings:
         return _by_distances(form, monitor, nearest)
@@ -126,9 +122,9 @@ def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) ->
         v = normal / float(normal @ normal)
         s, _ = form.highest(v)
         gap, least = _GAP, monitor.zero * s
-        for _ in range(_STEPS):
+        for _ in range(30):
             moved = replace(image, center=image.center + s * g)
-            below = monitor.child(gap, _INNER, zero_tol=_ZERO)
+            below = monitor.child(gap, 20, zero_tol=1e-10)
             last = nearest.solve(moved, below, last)
             monitor.count_work(below)
             if monitor.timed_out:
@@ -143,10 +139,10 @@ def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) ->
                     s, v = height, trial
             if s <= least:
                 break
-            if before - s <= _SAME * before:
+            if before - s <= 1e-7 * before:
                 if gap < _GAP or not z.any():
                     break
-                gap = _SHARPER
+                gap = 1e-4
         return RayPoint(s, v, form.image.centers() if last is None else last.q, [])
 
     return reach
