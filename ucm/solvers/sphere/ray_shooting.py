@@ -91,6 +91,7 @@ class RayPoint(NamedTuple):
         return Answer(self.q, form.lift(self.v) / length, multipliers=multipliers)
 
 
+_LARGE = 100_000  # numbers in a conic program
 _GAP = 1e-2  # relative gap of a nearest point until a step makes no progress
 
 Reach = Callable[[Vec], RayPoint | None]
@@ -105,7 +106,7 @@ def radial(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm] | None = N
     """
     if form.hulls is not None:
         return _polyhedral(form.hulls, monitor)
-    large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= 100_000
+    large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= _LARGE
     able = nearest is not None and nearest.refuse(form.image) is None
     if nearest is not None and large and able and not form.image.couplings:
         return _by_distances(form, monitor, nearest)
