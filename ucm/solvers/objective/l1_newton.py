@@ -14,6 +14,7 @@ from ucm.language.losses import Hinge, Logistic
 from ucm.language.objective import split_scalar
 from ucm.native import library, point, structure
 
+_BUDGET = 2e7  # multiplications of one call, some 20 ms
 MOST = 50  # steps of one problem
 
 
@@ -91,7 +92,7 @@ class L1Newton:
         state["tol"], state["begun"], state["most"] = 0.8 * monitor.tol, 0, 1 if watched else limit
         proven = stopped = False
         while not (proven or stopped or monitor.timed_out):
-            proven = library.l1_solve(state, *box, z, a, log, 2e7)  # multiplications: some 20 ms
+            proven = library.l1_solve(state, *box, z, a, log, _BUDGET)
             if proven or state["status"] != 0 or state["steps"] >= limit:  # 0: under way
                 break
             if state["steps"] >= state["most"]:
