@@ -34,7 +34,7 @@ from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule, secular_root
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150

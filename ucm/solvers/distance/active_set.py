@@ -18,7 +18,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Session, Solver, Status
 from ucm.language.contracts import Block
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.numerics.coordinates import SpanCoordinates
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
 

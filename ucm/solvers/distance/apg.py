@@ -20,7 +20,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import Projectable
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.solvers.baselines.projections import project, refuse
 
 _TINY = float(np.finfo(float).tiny)

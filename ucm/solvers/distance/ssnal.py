@@ -25,7 +25,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver, Status
 from ucm.language.contracts import SemiSmooth
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.numerics.coordinates import RangeSpace, range_space_orders
 from ucm.numerics.newton_steps import (
     MOST,

@@ -22,7 +22,7 @@ from ucm.data.source import RowSource, by_parts, gathered
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Answer, Solver
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 
 _LEAST = 1e-13  # smallest relative gap asked of the problem over the active set
 _ACTIVE = np.int8(3)  # the state of an active row; 0, 1 and 2: the zone of a held row

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm import native
+from ucm.data.gram import KINDS
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
@@ -51,7 +51,7 @@ class PairUpdates:
         gram, kernel = problem.gram, problem.gram.kernel
         self.problem, n, samples = problem, problem.n, problem.index
         X, squares = np.empty((0, n), np.float32), np.empty(0, np.float32)
-        kind = native.KINDS["given"]
+        kind = KINDS["given"]
         if gram.columns is not None:
             X, squares, kind = gram.columns
             X, squares = X[:, samples].astype(np.float32, order="C"), squares[samples].astype(np.float32)

@@ -16,7 +16,7 @@ from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay
 
 _SAME = 1e-13  # relative change of the objective that counts as rounding
