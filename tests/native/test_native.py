@@ -23,7 +23,8 @@ from threadpoolctl import ThreadpoolController
 
 import ucm
 from ucm import native
-from ucm.native import blas_threads, library
+from ucm.native import library
+from ucm.native.threads import blas_threads
 
 NONE = np.empty(0)
 ROOT = Path(ucm.__file__).resolve().parent.parent

@@ -50,7 +50,7 @@ from ucm.language.penalties.constraints import check_constraints
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.statistics.affine import Statistic
 from ucm.language.terms import Penalty
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.solvers import DCA
 from ucm.solvers.smo.problem import Pairs
 

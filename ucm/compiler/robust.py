@@ -55,7 +55,7 @@ from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.affine import MatrixNode
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.ranges.parameter_range import advice
 from ucm.solvers import SMO, Facets
 from ucm.solvers.sphere.affine_rules import lower_bound_rule

@@ -18,6 +18,9 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import processors
 from ucm.errors import DataError, ParameterError
 
+KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
+"""The kernels of `native.h`; by distances, `exp(-gamma |a - b|^2)` loses less to rounding."""
+
 _COMPILED = ("linear", "poly", "rbf")
 _FILLED = 0.5  # least density at which samples are centred
 _FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5
@@ -98,7 +101,7 @@ class Gram:
 
     @functools.cached_property
     def columns(self) -> tuple[NDArray[np.float64], Vec, int] | None:
-        """The samples in columns, gamma times their squares, and the kind of `native.KINDS` for float32.
+        """The samples in columns, gamma times their squares, and the kind of `KINDS` for float32.
 
         None if the kernel is not compiled or memory does not suffice. For an RBF kernel, samples with few
         zeros are centred: distances stay, and rounding is less. In float32 distances between samples lose
@@ -112,7 +115,7 @@ class Gram:
         columns = np.ascontiguousarray((X - X.mean(axis=0) if name == "rbf" and filled else X).T, np.float64)
         squares = self.kernel.gamma * np.einsum("ij,ij->j", columns, columns)
         by_distances = name == "rbf" and (filled or float(squares.max(initial=0.0)) > _FAR)
-        return columns, squares, native.KINDS["rbf by distances" if by_distances else name]
+        return columns, squares, KINDS["rbf by distances" if by_distances else name]
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the submatrix `K[rows, columns]`, (len(rows), len(columns))."""
@@ -139,7 +142,7 @@ class Gram:
         B, b = (X, squares) if columns is None else (np.ascontiguousarray(X[:, columns]), squares[columns])
 
         def add(part: slice) -> None:
-            kind = native.KINDS[k.name]
+            kind = KINDS[k.name]
             sums, count = out[part], part.stop - part.start
             native.library.kernel_sums(
                 kind, k.degree, k.gamma, k.coef0, *A.shape, A, a, c, b.size, B, b, part.start, count, sums

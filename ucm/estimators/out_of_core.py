@@ -35,7 +35,7 @@ from ucm.estimators.validation import kernel_options, labels_of, solve_options
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 
 _HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_coef_")
 """Fitted attributes that prediction does not need: copies for the workers leave these out."""

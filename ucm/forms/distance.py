@@ -19,8 +19,6 @@ from ucm.language.contracts import Block, Coupling, LoweredSet, Path, Projectabl
 from ucm.language.domains import Box
 
 _TINY = float(np.finfo(float).tiny)
-_ROUNDING = 1e-14  # of an inner product
-_SAME = 1e-10  # sine of the angle between two lines
 
 
 def endless_box(block: Block) -> Box | None:
@@ -165,7 +163,7 @@ class MinNorm:
         supports = self.supports(g)
         if all(np.isfinite(height) for height, _ in supports):
             return supports
-        far = _ROUNDING * float(np.linalg.norm(w))
+        far = 1e-14 * float(np.linalg.norm(w))  # rounding of an inner product
         blocks = zip(self.blocks, g, strict=True)
         return self.supports([np.where(np.abs(u) <= far * b.map.column_norms(), 0.0, u) for b, u in blocks])
 
@@ -206,7 +204,7 @@ class MinNorm:
                 rays.append(A[:, below ^ above])
         columns = (F[:, F.any(axis=0)] for F in (np.hstack(lines), np.hstack(rays)))
         L, R = (F / np.linalg.norm(F, axis=0) for F in columns)
-        return (orth(L, rcond=_SAME) if L.size else L), R
+        return (orth(L, rcond=1e-10) if L.size else L), R
 
     def off_lines(self, x: Vec) -> Vec:
         """Return the projection of x orthogonal to the lines in U: another point of U if x is one."""

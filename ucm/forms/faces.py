@@ -26,11 +26,6 @@ from ucm.language.contracts import MassConstraint
 _TIED = 1e-10  # of the largest score: closer than this is the same
 _WHOLE = 1e-10  # of a mass
 _STEPS = 2000  # of clipped MDM, before the system of the free weights is solved
-_PAIRS = 6000  # largest number of samples for all inner products, 288 MB; more samples keep the start
-_ROUNDS = 20  # of clipped MDM, each followed by the system of the free weights
-_DOUBLINGS = 60  # of a step, until the function rises
-_TANGENTS = 100  # of a line search
-_SHORT = 64  # features up to which rows are compared, and not their digests
 
 
 @dataclass(frozen=True)
@@ -260,13 +255,13 @@ def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: 
     above, or at, the minimum; where they meet at the graph it is found.
     """
     low, high = at(0.0), at(first)
-    for _ in range(_DOUBLINGS):
+    for _ in range(60):  # until the function rises
         if high[2] >= 0.0:
             break
         low, high = high, at(4.0 * high[0])
     if low[2] >= 0.0:  # ties at t = 0: any slope of the left may have come
         low = (*low[:2], min(low[2], (high[1] - low[1]) / (high[0] - low[0])))
-    for _ in range(_TANGENTS):
+    for _ in range(100):
         if not high[2] > low[2]:
             break
         t = (low[1] - high[1] + high[2] * high[0] - low[2] * low[0]) / (high[2] - low[2])
@@ -282,7 +277,7 @@ def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: 
 def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return the distinct rows by first occurrence, and the index of each row among these."""
     rows = np.ascontiguousarray(rows)
-    if rows.shape[1] <= _SHORT:
+    if rows.shape[1] <= 64:  # longer rows are compared by digests
         keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     else:  # digests sort faster
         keys = np.empty(len(rows), dtype="V16")
@@ -315,13 +310,13 @@ def min_norm_point(
     for g, mass in enumerate(rest):
         members = group == g
         q[members] = caps[members] * (mass / caps[members].sum())
-    if q.size == 0 or q.size > _PAIRS:
+    if q.size == 0 or q.size > 6000:  # the inner products of more samples exceed 288 MB: they keep the start
         return q, fixed + points.T @ q
     K = np.ascontiguousarray(points @ points.T)
     h = points @ fixed
     ends = np.empty((2, rest.size), np.int64)
     scale = max(float(np.abs(h).max()), float(np.abs(K).max()) * float(rest.sum()), 1e-300)
-    for _ in range(_ROUNDS):
+    for _ in range(20):  # each is followed by the system of the free weights
         steps = native.library.exchange(
             q.size, rest.size, K, group, caps, 1e-13 * scale, _STEPS, q, h + K @ q, *ends
         )

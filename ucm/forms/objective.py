@@ -30,10 +30,7 @@ from ucm.language.terms import (
 from ucm.language.worst_mean import maximum
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
-_ROUNDING = 1e-12  # of a margin of 1
-_POINT = 1e-7  # width of a set of weights, relative: a divergence of 1e-16 leaves about 1e-8
 _EVEN = np.linspace(-_FAR, _FAR, _GRID)
-_ROUNDS = 6  # of a grid between two such values
 _WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond
 _SAME = 1e-12  # of an objective
 
@@ -84,7 +81,8 @@ class WorstTerm:
         """The weights of the samples if they are the only ones, else None."""
         g = np.random.default_rng(0).standard_normal(self.map.shape[0])
         high, low = self._largest(g), self._largest(-g)
-        return high if np.abs(high - low).max() <= _POINT * high.max() else None
+        # one point: a divergence of 1e-16 leaves a width of about 1e-8
+        return high if np.abs(high - low).max() <= 1e-7 * high.max() else None
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ class Composite:
         high, low = (v.toarray().ravel() if sparse.issparse(v) else v for v in ends)
         most = np.maximum(high, low)
         cleaned = w.copy()
-        cleaned[used[np.abs(w[used]) * most <= _ROUNDING]] = 0.0
+        cleaned[used[np.abs(w[used]) * most <= 1e-12]] = 0.0  # rounding of a margin of 1
         return cleaned
 
     @functools.cached_property
@@ -486,7 +484,7 @@ class DifferenceOfConvex:
         if curved:
             low = float(places[places < best].max(initial=-_WIDE))
             high = float(places[places > best].min(initial=_WIDE))
-            for _ in range(_ROUNDS):
+            for _ in range(6):  # refinements of the grid between two such values
                 places = np.linspace(low, high, _GRID)
                 tried = heights(places)
                 k = int(tried.argmin())

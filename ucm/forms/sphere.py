@@ -19,8 +19,6 @@ from ucm.language.contracts import Block
 from ucm.language.domains import Box
 from ucm.language.robust import dual_exponent
 
-_ROUNDING = 1e-13  # of a coordinate
-_ALONG = 1e-14  # of the largest entry of a direction
 _ORTHOGONAL = 1e-12  # of a unit vector
 _FLAT = 1e-7  # of the width of U: thinner is rounding of the samples
 
@@ -285,7 +283,7 @@ def _span_of(image: MinNorm) -> NDArray[np.float64] | None:
 
     def along_weights(u: Vec) -> Vec:
         check_time()
-        u = np.where(np.abs(u) <= _ALONG * np.abs(u).max(), 0.0, u)
+        u = np.where(np.abs(u) <= 1e-14 * np.abs(u).max(), 0.0, u)  # rounding
         g = np.split(u, ends[:-1])
         q = _difference(image.supports(g), image.supports([-v for v in g]))
         return u if q is None else np.concatenate(q)
@@ -337,7 +335,7 @@ def _span(rows: NDArray[np.float64], large: Vec) -> tuple[NDArray[np.float64] | 
     """
     n = rows.shape[1]
     sizes = np.sqrt(np.einsum("ij,ij->j", rows, rows))
-    used = np.flatnonzero(sizes > _ROUNDING * np.sqrt(rows.shape[0]) * large)
+    used = np.flatnonzero(sizes > 1e-13 * np.sqrt(rows.shape[0]) * large)
     none = np.zeros((0, n))
     if used.size == 0:
         return none.T, none

@@ -20,8 +20,6 @@ from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
 Mat = NDArray[np.float64]
 
-_HALVINGS = 60
-_WITHIN = 1e-9  # of a cap
 _ROUNDING = 1e-13  # of a cap, a mass or a radius
 
 
@@ -81,10 +79,10 @@ def _inner_cap(domain: SimplexSublevelSet) -> float:
     low, high = 0.0, samples.groups[0][1]
     if inside(high):
         return high
-    for _ in range(_HALVINGS):
+    for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if inside(middle) else (low, middle)
-    return (1.0 - _WITHIN) * low
+    return (1.0 - 1e-9) * low  # within the caps, beyond rounding
 
 
 def stays_inside(block: Block, q: Vec, V: Mat) -> bool:

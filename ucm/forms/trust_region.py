@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Vec
 
 _ROUNDING = 1e-14  # of an eigenvalue, and of every term
-_NEGLIGIBLE = 1e-200  # of the largest b_i: squares of smaller ones underflow
-_STEPS = 100
 
 
 def secular_root(e: Vec, b: Vec, radii: Vec | float, least: float = 0.0) -> Vec:
@@ -23,13 +21,13 @@ def secular_root(e: Vec, b: Vec, radii: Vec | float, least: float = 0.0) -> Vec:
     `-min e`.
     """
     r = np.atleast_1d(np.asarray(radii, dtype=np.float64))
-    used = b > _NEGLIGIBLE * float(b.max(initial=0.0))
+    used = b > 1e-200 * float(b.max(initial=0.0))  # squares of smaller entries underflow
     if not used.any():
         return np.full(r.shape, least)
     e, b = e[used], b[used]
     first = np.max(np.sqrt(b) / r[:, None] - e, axis=1)  # where one term alone is r^2
     u = np.maximum(least, np.maximum(first, np.sqrt(b.sum()) / r - e.max()))
-    for _ in range(_STEPS):
+    for _ in range(100):
         inverses = 1.0 / (u[:, None] + e)
         square = (inverses * inverses) @ b
         size = np.sqrt(square)

@@ -15,19 +15,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-import os
 import platform
 import re
-import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from ucm.errors import DISTRIBUTION
 
@@ -206,73 +202,3 @@ def fill_to_mass(g: Vector, caps: float | Vector, mass: float) -> tuple[Vector, 
     library.fill_to_mass(g.size, g, each, upper, mass, q, results, np.empty(2 * g.size))
     height, low, high = results.tolist()
     return q, height, (low, high)
-
-
-KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
-"""`exp(-gamma |a - b|^2)` from inner products, or from differences: the second loses less to rounding."""
-
-
-# --- threads ------------------------------------------------------------------------------------------
-_ALONE = 9000  # entries of a matrix below which OpenBLAS takes one thread
-
-
-@functools.cache
-def _pools() -> Any:
-    return ThreadpoolController()
-
-
-def _take_control() -> None:
-    """Let any thread set the number of BLAS threads; threadpoolctl may bind this to the first that did."""
-    if hasattr(OpenBLASController, "clear_controlling_thread"):
-        OpenBLASController.clear_controlling_thread(force=True)
-
-
-class _OneThread:
-    """Context with one BLAS thread: the first that enters sets the limit, the last that leaves lifts it.
-
-    The limit is of the process: contexts of several threads overlap and end in any order. `inside` names the
-    thread of each.
-    """
-
-    def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), list[int]()
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if not self.inside:
-                _take_control()
-                self.limiter = _pools().limit(limits=1, user_api="blas")
-            self.inside.append(threading.get_ident())
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.inside.remove(threading.get_ident())
-            if not self.inside:
-                self._lift()
-
-    def _lift(self) -> None:
-        _take_control()
-        self.limiter.restore_original_limits()
-        _take_control()
-
-    def after_fork(self) -> None:
-        """Forget the other threads in a child process: they stay in the parent, as a lock that they hold."""
-        limited, here = bool(self.inside), threading.get_ident()
-        self.lock, self.inside = threading.Lock(), [each for each in self.inside if each == here]
-        if limited and not self.inside:
-            self._lift()
-
-
-_one_thread = _OneThread()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_one_thread.after_fork)
-
-
-def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
-    """Return a context with one BLAS thread for an order below 500, else one without effect.
-
-    With more threads, those of a busy machine wait for each other (measured: a Cholesky factor of order 192
-    took 283 ms, not 1). Products with fewer than 9,000 `entries` have one thread anyway: no effect.
-    """
-    alone = order >= 500 or entries < _ALONE
-    return nullcontext() if alone else _one_thread

@@ -33,14 +33,14 @@ static const double SEPARATED = 1e-12; /* of the largest norm met: a longer dist
 static const double FAR_SHIFT = 1e3;   /* caps: a longer shift leaves rounding in differences */
 static const double ROUNDING = 1e-15;  /* of the sums that meet at a root */
 static const int MOST_TRIALS = 40;     /* of a line search */
+static const double CLOSE = 1e-2;      /* of the bracket of a line search */
 static const double FLAT = 0.2;        /* of the first slope: the slope at the end of a line search */
 static const double SUFFICIENT = 1e-4; /* of the decrease that the first slope foretells (Armijo) */
 static const double WHOLE = 1e-11;     /* of a cap: a mass that is a whole number of caps, up to rounding */
 
-enum { CENTRE, REFRESH, ACTIVATE, NEWTON };  /* phase: what comes next */
+enum { CENTRE, REFRESH, ACTIVATE, NEWTON };  /* phase: a new centre, a look at all rows, new active rows, Newton steps */
 enum { UNDERWAY, PROVEN, EMPTY, STALLED };   /* status */
-enum { OPEN, UNVERIFIED, ENDED };            /* what the gap says */
-enum { GOES_ON, SMALL, EXHAUSTED };          /* how a Newton step ended */
+enum { GOES_ON, SMALL, EXHAUSTED, ENDED };   /* the outer step: why it ended; ENDED: the loop, with a status */
 
 typedef struct {
     int64_t lo, m; /* the first active row, and how many */
@@ -281,24 +281,19 @@ static double relative_gap(hulls_t *h)
     return (size - bound / length) / size;
 }
 
-/* What the iterate proves. */
-static int assess(hulls_t *h)
+/* Whether the gap meets the tolerance; held rows may have to confirm it. */
+static bool small_enough(const hulls_t *h) { return reached(h->gap, ENOUGH * h->tol); }
+
+/* Whether the loop ends, with its status: the gap is proven, 0 lies in the set, or numbers overflow. */
+static bool ends(hulls_t *h)
 {
     h->gap = relative_gap(h);
     h->nearest = smaller(h->nearest, fabs(h->gap));
-    if (!isfinite(h->sigma) || isnan(h->gap)) { /* an overflow: no step helps */
-        h->status = STALLED;
-        return ENDED;
-    }
-    if (!h->boxes && h->value <= h->zero * h->largest &&
-        !((1.0 - h->gap) * h->value > SEPARATED * h->largest)) {
-        h->status = EMPTY;
-        return ENDED;
-    }
-    if (!reached(h->gap, ENOUGH * h->tol)) return OPEN;
-    if (h->verify > 0.0 && !all_active(h)) return UNVERIFIED;
-    h->status = PROVEN;
-    return ENDED;
+    const bool apart = (1.0 - h->gap) * h->value > SEPARATED * h->largest;
+    if (!isfinite(h->sigma) || isnan(h->gap)) h->status = STALLED; /* an overflow: no step helps */
+    else if (!h->boxes && h->value <= h->zero * h->largest && !apart) h->status = EMPTY;
+    else if (small_enough(h) && (h->verify <= 0.0 || all_active(h))) h->status = PROVEN;
+    return h->status != UNDERWAY;
 }
 
 /* --- the active rows --- */
@@ -499,11 +494,12 @@ static double slope_along(ray_t *r, double t)
 }
 
 /* t > 0 where the augmented Lagrangian has decreased and its slope is small, or the last of MOST_TRIALS trials; the last
-   call of slope_along is at the t returned. The rule is that of `line_search` in ucm/forms/steps.py. */
+   call of slope_along is at the t returned. The rule is that of `line_search` in ucm/numerics/newton_steps.py. */
 static double line_search(ray_t *r)
 {
     const double start = r->start;
     double low = 0.0, at_low = start, lowest = start, high = INFINITY, at_high = INFINITY, t = 1.0;
+    bool close = false;
     for (int trial = 1; trial < MOST_TRIALS; trial++) {
         const double s = slope_along(r, t);
         if (s <= 0.0) {
@@ -517,7 +513,15 @@ static double line_search(ray_t *r)
             at_high = s;
             at_low *= 0.5;
         }
-        t = high == INFINITY ? 2.0 * t : low - at_low * (high - low) / (at_high - at_low);
+        if (high == INFINITY) {
+            t *= 2.0;
+        } else if (close) {
+            t = 0.5 * (low + high);
+            close = false;
+        } else {
+            t = low - at_low * (high - low) / (at_high - at_low);
+            close = t - low < CLOSE * (high - low);
+        }
     }
     t = low > 0.0 ? low : t; /* the function has fallen there */
     slope_along(r, t);
@@ -546,6 +550,13 @@ static bool descend(hulls_t *h)
     return true;
 }
 
+/* Look at all rows before the next step, and keep those active that come within `look` of their breakpoints. */
+static void refresh(hulls_t *h, double look)
+{
+    h->look = look;
+    h->phase = REFRESH;
+}
+
 /* One Newton step, unless the gradient is small against the proximal step; how the outer step goes on. */
 static int newton_step(hulls_t *h)
 {
@@ -564,8 +575,7 @@ static int newton_step(hulls_t *h)
     h->travel = h->before + far;
     if (far > h->slack) { /* held rows may have crossed a breakpoint: the same q and sigma, more rows */
         h->before = h->travel;
-        h->look = 4.0 * far;
-        h->phase = REFRESH;
+        refresh(h, 4.0 * far);
     }
     return GOES_ON;
 }
@@ -582,6 +592,28 @@ static void begin(hulls_t *h)
     h->slack -= h->slack < INFINITY ? moved(h) : 0.0;
     h->look = h->reach;
     h->phase = h->slack < h->reach ? REFRESH : ACTIVATE;
+}
+
+/* One step in the phase; how the outer step goes on. A gap of the active rows alone is confirmed by all rows. */
+static int step(hulls_t *h)
+{
+    if (h->phase == CENTRE) begin(h);
+    if (h->phase == REFRESH) {
+        score(h);
+        settle(h);
+        h->phase = ACTIVATE;
+    }
+    if (ends(h)) return ENDED;
+    if (small_enough(h)) {
+        refresh(h, 2.0 * h->reach);
+        return GOES_ON;
+    }
+    if (h->phase == ACTIVATE) {
+        count_free(h);
+        shrink(h, h->look);
+        h->phase = NEWTON;
+    }
+    return newton_step(h);
 }
 
 /* The factor of sigma after an outer step of so many Newton steps: the fewer, the larger. */
@@ -625,32 +657,14 @@ EXPORT int64_t solve_hulls(hulls_t *h, int64_t count, double *log, double budget
     h->g = h->chunk + CHUNK * h->n;
     h->d = h->g + h->n;
     while (done < count && h->status == UNDERWAY && work <= budget) {
-        if (h->phase == CENTRE) begin(h);
-        if (h->phase == REFRESH) {
-            score(h);
-            settle(h);
-            h->phase = ACTIVATE;
-        }
-        const int found = assess(h);
-        int ended = GOES_ON;
-        if (found == UNVERIFIED) {
-            h->look = 2.0 * h->reach;
-            h->phase = REFRESH;
-        } else if (found == OPEN) {
-            if (h->phase == ACTIVATE) {
-                count_free(h);
-                shrink(h, h->look);
-                h->phase = NEWTON;
-            }
-            ended = newton_step(h);
-        }
-        if (found == ENDED || ended != GOES_ON) {
+        const int ended = step(h);
+        if (ended != GOES_ON) {
             double *row = log + 3 * done++;
             row[0] = h->passes;
             row[1] = h->gap;
             row[2] = h->value;
             h->phase = CENTRE;
-            if (found != ENDED) advance(h, ended);
+            if (ended != ENDED) advance(h, ended);
         }
         work = 2.0 * h->entries * (h->passes + h->forming - passes) + n * n * n / 3.0 * ((double)h->systems - systems);
     }

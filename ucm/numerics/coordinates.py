@@ -27,9 +27,6 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer
 
 Matrix = NDArray[np.float64]
-_FEWER = 2.0  # least ratio of dimensions at which the QR factor pays
-_WORTH = 300.0  # largest cost of the factor in passes without couplings: APG takes fewer
-_ENTRIES = 2e8  # largest number of entries of the matrix to factor, 1.6 GB
 
 
 class OrthonormalCoordinates:
@@ -134,9 +131,10 @@ def range_space_orders(form: MinNorm) -> tuple[int, int] | None:
     n = min(form.n, 1 + columns(form))
     coupled = sum(min(c.offset.size, 1 + sum(B.shape[1] for _, B in c.terms)) for c in form.couplings)
     order, rows = n + coupled, form.n + form.coupled
-    if form.norm != 2.0 or _FEWER * order > rows or rows * order > _ENTRIES:
+    # the QR factor pays where it halves the dimension, up to 1.6 GB
+    if form.norm != 2.0 or 2.0 * order > rows or rows * order > 2e8:
         return None
-    if not form.couplings and factoring(form, form.n, n) > _WORTH:
+    if not form.couplings and factoring(form, form.n, n) > 300.0:  # APG takes fewer passes than the factor
         return None
     return n, coupled
 

@@ -58,12 +58,8 @@ from ucm.solvers import ProxALM, ProxNewton
 if TYPE_CHECKING:
     import cvxpy as cp
 
-_GAP = 1e-6  # relative, of the distance
 _ACCURACY = 1e-12  # relative, of the problem with a ridge
 _MOST = 2000  # order of its linear systems
-_INACTIVE = 1e-12  # times the distance of the class means: a distance that counts as 0
-_FALL = 1e-3  # factor of mu until its root is enclosed
-_LONG = 1e12  # in units of the samples: a bound of the norm that stands for none
 
 
 class LossOfClass(NamedTuple):
@@ -313,8 +309,8 @@ class GeneralisedNuSVM:
         upper = mu = distance / min(lam, 1.0)
         if mu == 0.0:
             return np.zeros(n), False
-        while at(mu)[1] < lam and mu * at(mu)[1] > _INACTIVE * distance:
-            upper, mu = mu, _FALL * mu
+        while at(mu)[1] < lam and mu * at(mu)[1] > 1e-12 * distance:  # a distance this small counts as 0
+            upper, mu = mu, 1e-3 * mu
         if at(mu)[1] < lam:
             return at(mu)[0], False
         if upper > mu:
@@ -330,7 +326,7 @@ class GeneralisedNuSVM:
 
         The norm is inf if w separates the classes, or if the norm exceeds 1e12 in units of the samples.
         """
-        v, endless = self.at_norm(_LONG)
+        v, endless = self.at_norm(1e12)  # in units of the samples, a norm without bound
         scores = self.data.y * (self.samples @ v)
         least = sum(float(scores[self.data.y == sign].min()) for sign in (1.0, -1.0))
         separates = least > 1e-12 * float(np.abs(scores).max())
@@ -348,7 +344,7 @@ class GeneralisedNuSVM:
             x = self.samples.T @ (data.y * q)
             distance = float(np.linalg.norm(x))
             gap = distance - float(v @ x) / bound
-            if self.active and not gap <= _GAP * distance < math.inf:
+            if self.active and not gap <= 1e-6 * distance < math.inf:
                 raise SolverError(
                     f"lam: the radius of lam = {self.lam:g} was not found, its relative gap is "
                     f"{gap / distance:.2g}; scale the features, or give the radius"

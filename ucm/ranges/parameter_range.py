@@ -28,9 +28,6 @@ from ucm.ranges.interval import Interval
 from ucm.ranges.lambda_max import lambda_max
 from ucm.ranges.zero_entry import contains_zero, coupling_units, forms_of, zero_entry
 
-_ADVICE = 5.0  # seconds for an interval in a message
-_INTERVALS = 4  # parts of the time left for one interval in a message
-
 
 # --- which sets a parameter makes larger ------------------------------------------------------------
 def own_size(node: Node, data: Data) -> Size | None:
@@ -420,7 +417,8 @@ def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = F
             words.append(f"{name} (now {present:g}): no time was left to find its range")
             continue
         try:
-            seconds = min(_ADVICE, monitor.seconds_left / _INTERVALS)
+            # a part of the time left, as other intervals may follow
+            seconds = min(5.0, monitor.seconds_left / 4)
             interval = intervals_of_sizes(model, (name,), data, seconds)[name]
         except (SolverError, EmptySetError, CompositionError) as error:
             words.append(f"{name} (now {present:g}): its range is not known, {error}")

@@ -30,19 +30,9 @@ from ucm.solvers import APG, SSNAL, ActiveSet, Conic, TrustRegionSecular
 _SOLVERS: tuple[Solver, ...] = (
     TrustRegionSecular(), ActiveSet(), SSNAL(), SSNAL(iterative=True), APG(), Conic("clarabel"),
 )  # fmt: skip
-_SOLVES = 40  # at most; mostly below 10
 _WIDTH = 1e-6  # relative distance of both proofs
-_ENOUGH = 1e-4  # the largest such distance that counts as proven
 _TINY = 1e-6  # a size that may stand for 0
-_GAP = 1e-2  # relative gap of a nearest point
-_SHARPER = 1e-2  # factor of the gap after a step without progress
-_INNER = 50  # iterations of a solver
-_INWARD = 1.0001  # times the smallest size, where all weights are tied
 _STALLS = 3  # steps without progress, the last of them to a relative distance of `_ENOUGH`
-_LARGE = 1e7  # in units of the smallest size: as large as any
-_FAR = 1e5  # where no larger size is found to contain 0: as large as any
-_ROUNDING = 1e-15  # of a height, in the unit of the data
-_ROOT = 1e-10  # relative accuracy of a root
 
 FormAt = Callable[[float], MinNorm | None]
 """The form of U(t) as a function of the size; None where U(t) is known to be empty."""
@@ -61,7 +51,7 @@ class ZeroEntry:
     @property
     def proven(self) -> bool:
         """True if the bounds agree to a relative 1e-4, or if 0 is separated from U at every size."""
-        return math.isinf(self.lower) or self.upper - self.lower <= _ENOUGH * max(self.lower, _TINY)
+        return math.isinf(self.lower) or self.upper - self.lower <= 1e-4 * max(self.lower, _TINY)
 
 
 def forms_of(at: Callable[[float], RobustMargin], data: Data) -> FormAt:
@@ -106,17 +96,18 @@ def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> 
     center = first.space.direction(first.matvec(first.centers()), 2.0)
     if center is not None and not first.couplings:
         lower = _root(form_at, center, (), start, start, unit)
-    for _ in range(_SOLVES):
+    for _ in range(40):  # mostly below 10
         proven = math.isinf(lower) or upper - lower <= _WIDTH * max(lower, _TINY)
         if proven or stalled > _STALLS or monitor.timed_out:
             break
-        t = max(lower, _INWARD * start)
+        t = max(lower, 1.0001 * start)  # at the smallest size itself all weights are tied
         further = lower + max(lower, _TINY) * _WIDTH * 10.0 ** (stalled - 1)
         ends = bool(stalled) and form_at(further) is None  # the range of the parameter ends here
         if stalled and not ends:  # lower is then the root to rounding
             t = further
         form = form_at(t)
-        gap, turn = _GAP * _SHARPER**stalled, max(0, stalled - 1)
+        # each step without progress asks for a gap a hundredth of the last
+        gap, turn = 1e-2 * 1e-2**stalled, max(0, stalled - 1)
         answer = None if form is None else _nearest(form, gap, monitor, answer, turn)
         if form is None or answer is None:
             break
@@ -131,7 +122,7 @@ def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> 
         stalled = 0 if lower - before > 0.1 * _WIDTH * lower else stalled + 1
         if ends and stalled > _STALLS:
             upper = lower
-    if math.isinf(upper) and stalled > _STALLS and lower > _FAR * (start or 1.0):
+    if math.isinf(upper) and stalled > _STALLS and lower > 1e5 * (start or 1.0):
         lower = math.inf  # rounding bounds the size at which w separates
     return ZeroEntry(lower, max(lower, upper))
 
@@ -149,7 +140,7 @@ def _nearest(
     if not solvers or not form.blocks:
         return None
     solver = solvers[min(turn, len(solvers) - 1)]
-    sub_monitor = monitor.child(gap, _INNER, zero_tol=1e-12)
+    sub_monitor = monitor.child(gap, 50, zero_tol=1e-12)
     try:
         answer = solver.solve(form, sub_monitor, start)
     except SolverError:
@@ -183,7 +174,7 @@ def _root(
         form = form_at(t)
         if form is None:
             return -1.0
-        h = form.lower_bound(w, multipliers) - _ROUNDING * unit
+        h = form.lower_bound(w, multipliers) - 1e-15 * unit  # less the rounding of a height
         if h > 0.0:
             best = max(best, t)
         return h
@@ -192,10 +183,10 @@ def _root(
         return low
     t = low + 1e-3 * (low + step)
     while height(t) > 0.0:
-        if t > _LARGE * step:
+        if t > 1e7 * step:  # as large as any
             return math.inf
         t = low + 4.0 * (t - low)
-    end, _ = brentq(height, best, t, xtol=1e-300, rtol=np.float64(_ROOT), full_output=True, disp=False)
+    end, _ = brentq(height, best, t, xtol=1e-300, rtol=np.float64(1e-10), full_output=True, disp=False)
     back = 1e-15 * end  # from the far side of the root
     while end - back > best and height(end - back) <= 0.0:
         back *= 4.0

@@ -22,16 +22,12 @@ from ucm.language.terms import loss_cvxpy
 from ucm.numerics.conic_programs import Blocks, accuracy, attempt, ended, installed, numbers
 from ucm.solvers.linear_program import column_sizes
 
-_LEAST = 1e-9  # least scale of a feature, relative to the largest
-_ACCURACY = 1e-9  # tolerance of interior-point methods, cheap as they converge fast
-_TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances for losses: the next after each failure
 _FIRST_ORDER = ("SCS",)
 _COUNTS = {"CLARABEL": "max_iter", "ECOS": "max_iters", "SCS": "max_iters"}
 _LEFT: dict[Status, str] = {
     "converged": "", "interrupted": "", "max_iter": "the limit of iterations came first; raise max_iter",
     "stalled": "numerical errors end the progress; scale the features",
 }  # fmt: skip
-_NO_POWERS = ("ECOS",)  # solvers without a cone for powers
 
 
 class Conic(Solver[MinNorm | Composite | WorstComposite]):
@@ -72,7 +68,7 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
     def refuse(self, form: MinNorm | Composite | WorstComposite) -> str | None:
         if not installed(self.backend):
             return f"{self.name} is not installed, or no solver of CVXPY"
-        if self.backend not in _NO_POWERS:
+        if self.backend != "ECOS":
             return None
         if isinstance(form, Composite):
             return "it has no cone for powers, which losses may need"
@@ -94,7 +90,8 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         problem = cp.Problem(objective, [image, *blocks.constraints])
         # far below the requested gap, as the solver measures errors differently
         tol = 1e-3 * monitor.tol
-        failure = self.attempt(problem, monitor, tol if self.backend in _FIRST_ORDER else min(tol, _ACCURACY))
+        # a tighter tolerance is cheap for interior-point methods, as they converge fast
+        failure = self.attempt(problem, monitor, tol if self.backend in _FIRST_ORDER else min(tol, 1e-9))
         if failure:
             raise SolverError(
                 f"{self.name}: the solver failed ({failure}); scale the features, or take another solver"
@@ -147,7 +144,7 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         problem, w, b, equation, above = _program(form, factor)
         failure, name = "", self.name
         # the gap is of first order in the dual error: the tightest tolerance that succeeds
-        for tight in (1e-3 * monitor.tol,) if self.backend in _FIRST_ORDER else _TIGHT:
+        for tight in (1e-3 * monitor.tol,) if self.backend in _FIRST_ORDER else (1e-11, 1e-9, 1e-7):
             failure = self.attempt(problem, monitor, tight)
             done = not failure and problem.status not in ("unbounded", "infeasible")
             if done or not monitor.may_continue or monitor.timed_out:
@@ -194,7 +191,7 @@ def _program(form: Composite, factor: float) -> tuple:
 
     # features scaled to size 1
     unit = column_sizes(form.X)
-    unit = np.maximum(unit, _LEAST * unit.max(initial=0.0))
+    unit = np.maximum(unit, 1e-9 * unit.max(initial=0.0))  # least scale of a feature, relative to the largest
     w = cp.multiply(1.0 / unit, cp.Variable(form.n))
     b, t = cp.Variable() if form.intercept else cp.Constant(0.0), cp.Variable(form.m)
     plain, tilt = Scope(), form.linear

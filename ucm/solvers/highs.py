@@ -54,12 +54,6 @@ from ucm.solvers.linear_program import LinearProgram, column_sizes
 Index = NDArray[np.intp]
 
 _SLACK = 1e-9  # relative tolerance of the tests on features and samples outside
-_FIRST = 20  # features of the first program
-_MANY = 0.15  # fraction of the features inside, above which all others are added
-_WHOLE = 2000  # largest number of features for that
-_NEAR = 0.2  # largest fraction of the samples to add near their breakpoints
-_CLOSE = 0.03  # distance from a breakpoint that counts as near, relative to the offset
-_TIMES = 3  # fewest samples to add for each feature
 _LARGEST = 1000  # largest number of features with an l infinity norm
 _OF_THE_PRIMAL: dict[str, Status] = {"infeasible": "unbounded", "unbounded": "infeasible"}
 
@@ -204,7 +198,7 @@ class _Generation(Session[Composite]):
             self._take(everything[:0], np.arange(form.n))
         else:
             z = form.adjoint(self._balanced(form) * self.caps) + form.linear.normal
-            self._take(everything[:0], _largest(z, _FIRST))
+            self._take(everything[:0], _largest(z, 20))  # features of the first program
         self._take(everything, everything[:0])
         return None
 
@@ -215,9 +209,10 @@ class _Generation(Session[Composite]):
         self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(used))
         offset = self.form.losses[0].offset
         self.away = self.form.margins(w, b) - offset
-        close = int(np.count_nonzero(np.abs(self.away) <= _CLOSE * offset))
-        count = max(close, _TIMES * (self.program.features.size + 1))
-        self._sides(self.away, min(count, int(_NEAR * self.form.m)))
+        # near the breakpoints: at least 3 for each feature, at most a fifth of all
+        close = int(np.count_nonzero(np.abs(self.away) <= 0.03 * offset))
+        count = max(close, 3 * (self.program.features.size + 1))
+        self._sides(self.away, min(count, int(0.2 * self.form.m)))
 
     def _sides(self, away: Vec, count: int) -> None:
         """Fix alpha of each sample by the sign of `away`, and add the `count` samples of least `|away|`."""
@@ -249,7 +244,8 @@ class _Generation(Session[Composite]):
             if short.size == 0:
                 return answer
             most = max(10, self.program.features.size // 3)
-            if self.away is None and form.n <= _WHOLE and self.program.features.size + most > _MANY * form.n:
+            # many features are inside: all others are cheaper at once
+            if self.away is None and form.n <= 2000 and self.program.features.size + most > 0.15 * form.n:
                 short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 

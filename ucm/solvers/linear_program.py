@@ -24,7 +24,6 @@ from ucm.forms.monitor import Monitor
 Index = NDArray[np.intp]
 
 _SHORT = 200_000  # entries up to which HiGHS runs in the main thread, for some 0.1 s
-_POLL = 0.1  # seconds between checks for Ctrl-C
 
 
 class Vertex(NamedTuple):
@@ -169,7 +168,7 @@ class LinearProgram:
 
         threading.Thread(target=run).start()
         try:
-            while not ended.wait(_POLL):
+            while not ended.wait(0.1):  # seconds between checks for Ctrl-C
                 pass
         except BaseException:
             self.highs.setOptionValue("time_limit", 0.0)

@@ -20,13 +20,6 @@ from ucm.native import library, point, structure
 
 _STRIDE = 8  # ratio of the strides of successive levels
 _LIMIT = 150  # outer steps
-_SHARP = 30.0  # factor of the first sigma, relative to cap / spread of the scores
-_COARSE_GAP = 0.1  # relative gap at which a coarse level ends
-_BUDGET = 2e7  # multiplications of one compiled call, some 20 ms
-_WIDER = 2.0  # ratio of the kink widths of a level and the coarser level
-_ROOM = 1.0 + 1e-12  # least ratio of the sum of the caps to the mass
-_DENSE = 0.3  # density of a CSR matrix above which rows are faster dense
-_CHUNK = 64  # rows, see native.h
 _STATUS: dict[int, Status] = {1: "converged", 2: "converged", 3: "stalled"}
 
 
@@ -91,7 +84,7 @@ class SampleTables(ABC):
         """
         tol = monitor.tol if tol is None else tol
         while True:
-            ended = level.run(monitor, _COARSE_GAP if rest else tol, most)
+            ended = level.run(monitor, 0.1 if rest else tol, most)
             if not rest or ended not in ("converged", "stalled"):
                 return level, ended
             level = level.refined(rest.pop())
@@ -114,7 +107,7 @@ def largest(X: Any) -> float:
 
 def _table(X: Any) -> Any:
     """Return the matrix, converted to dense if CSR with density above 0.3."""
-    if isinstance(X, np.ndarray) or X.nnz <= _DENSE * X.shape[0] * X.shape[1]:
+    if isinstance(X, np.ndarray) or X.nnz <= 0.3 * X.shape[0] * X.shape[1]:  # above, dense rows are faster
         return X
     return X.toarray()
 
@@ -161,7 +154,7 @@ class FeatureLevel:
             np.zeros((n, n)),
             np.zeros((2, n)),
         )
-        self.scratch = np.empty(2 * M + n * (n + 2 + _CHUNK))
+        self.scratch = np.empty(2 * M + n * (n + 2 + 64))  # CHUNK of native.h
         if hulls.center is not None:
             self.x += hulls.center
         self._state()
@@ -199,7 +192,8 @@ class FeatureLevel:
         """Set the caps, raised where needed so that the weights of each class can sum to its mass."""
         mass = self.masses
         limited = np.isfinite(mass)
-        least = np.divide(_ROOM * mass, self.sizes, out=np.zeros(2), where=limited)
+        # the caps sum to the mass with room for rounding
+        least = np.divide((1.0 + 1e-12) * mass, self.sizes, out=np.zeros(2), where=limited)
         self.caps[:] = np.minimum(np.maximum(caps, least), mass)
         if self.hulls.row_caps is not None:
             parts = np.split(self.hulls.row_caps, self.hulls.sizes[:1])
@@ -224,7 +218,7 @@ class FeatureLevel:
         cap = min(caps.max(), 2.0 * (totals / self.sizes).max())
         size = float(np.linalg.norm(scores - scores.mean())) / scores.size**0.5
         spread = size or float(np.abs(scores).max()) or 1.0
-        self["sigma"] = _SHARP * cap / max(spread, 1e-280)
+        self["sigma"] = 30.0 * cap / max(spread, 1e-280)  # kinks of a thirtieth of the spread of the scores
 
     def begin_near(self, q: Vec, w: Vec | None) -> None:
         """Start at the weights q and, if given, the dual vector w of a similar problem.
@@ -267,7 +261,8 @@ class FeatureLevel:
             self.hulls.begin(level)
             return level
         level.w[:], level["largest"], level.thetas[:] = self.w, self["largest"], self.thetas
-        scores, width = level._score(), _WIDER * float(self.caps.max()) / self["sigma"]
+        # kinks twice as wide as those of the coarser level
+        scores, width = level._score(), 2.0 * float(self.caps.max()) / self["sigma"]
         level["sigma"] = float(level.caps.max()) / width
         for (lo, hi), cap, theta in zip(level.bounds, level.caps, level.thetas, strict=True):
             p = np.subtract(theta, scores[lo:hi], out=level.V[0, lo:hi])
@@ -335,7 +330,7 @@ class FeatureLevel:
         """
         log = np.empty((min(most, _LIMIT), 3))
         before = self["systems"], self["forming"]
-        count: int = library.solve_hulls(self.state, len(log), log, _BUDGET)
+        count: int = library.solve_hulls(self.state, len(log), log, 2e7)  # some 20 ms
         monitor.systems += int(self["systems"] - before[0])
         monitor.hessian_passes += self.share * (self["forming"] - before[1])
         return log[:count].tolist()

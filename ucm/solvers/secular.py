@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule, secular_root
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
@@ -158,87 +158,100 @@ def one_ball(S: Spectrum, c: Vec, radii: Vec) -> tuple[Matrix, Vec]:
     return vectors @ (b[:, None] * (u / (u + values[:, None]))), 1.0 / u
 
 
+class _Dual(NamedTuple):
+    """The dual function g of several balls as a function of `s_k = 1 / u_k`, with its Newton steps in u."""
+
+    S: list[Matrix]
+    roots: list[Matrix]
+    c: Vec
+    radii: Vec
+
+    def at(self, s: Vec) -> _Point:
+        """Return the point x of s, by a Cholesky factor of `I + sum_k s_k S_k`, and g there."""
+        H = np.eye(self.c.size, order="F")
+        for a, T in zip(s, self.S, strict=True):
+            H += a * T
+        factor, info = _POTRF(H, lower=1, overwrite_a=1)
+        if info != 0:
+            raise linalg.LinAlgError("rounding leaves I + sum s_k S_k indefinite")
+        x = _POTRS(factor, self.c, lower=1)[0]
+        return _Point(s, x, 0.5 * float(self.radii**2 @ (1.0 / s) - self.c @ x), factor)
+
+    def sizes(self, x: Vec) -> Vec:
+        """Return the norms `||A_k'x||`; `s_k` times them are those of the q_k."""
+        return np.array([max(float(np.linalg.norm(R.T @ x)), _TINY) for R in self.roots])
+
+    def step(self, at: _Point, sizes: Vec, free: NDArray[np.bool_]) -> Vec | None:
+        """Return the s of a Newton step in the free u_k, each at least 1/20 of u_k; None without descent."""
+        s, Sx = at.s, np.column_stack([T @ at.x for T in self.S])
+        slope = 0.5 * (self.radii**2 - (s * sizes) ** 2)
+        curve = -np.outer(s**2, s**2) * (Sx.T @ _POTRS(at.factor, Sx, lower=1)[0])
+        curve[np.diag_indices_from(curve)] += sizes**2 * s**3
+        d = np.zeros_like(s)
+        try:
+            d[free] = -np.linalg.solve(curve[np.ix_(free, free)], slope[free])
+        except np.linalg.LinAlgError:
+            return None
+        return 1.0 / np.maximum(1.0 / s + d, 0.05 / s) if float(d @ slope) < 0.0 else None
+
+
+class _Point(NamedTuple):
+    """The multipliers s, their x, the value g and the Cholesky factor of `I + sum_k s_k S_k`."""
+
+    s: Vec
+    x: Vec
+    g: float
+    factor: Matrix
+
+
 def several(
     spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
 ) -> tuple[Vec, Vec]:
     """Solve for x and s with several balls, by Newton's method on the dual g(u) over u_k >= 0.
 
-    A step leaves at least 1/20 of each u_k. If a step fails, the fixed-point step `s_k <- r_k / ||A_k'x||`,
-    which never raises g, replaces it. If s_k is at its upper limit, q_k lies inside its ball, and x is
-    orthogonal to the range of A_k up to 1e-8. If all s_k are at their limits, 0 may lie in U, and the limits
-    are raised.
+    If s_k is at its upper limit, q_k lies inside its ball, and x is orthogonal to the range of A_k up to
+    1e-8. If all s_k are at their limits, 0 may lie in U, and the limits are raised.
     """
-    S, roots = [T.matrix for T in spectra], [T.root for T in spectra]
+    dual = _Dual([T.matrix for T in spectra], [T.root for T in spectra], c, radii)
     traces = np.array([T.trace for T in spectra])
-    first = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in S])
-    x, s = _newton(S, roots, c, radii, first if s is None else s, 1e8 / traces, monitor)
-    tiny = float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))
-    far = s
+    if s is None:
+        s = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in dual.S])
+    x, s = _newton(dual, s, 1e8 / traces, monitor)
+    far, tiny = s, float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))
     for _ in range(50 if tiny else 0):  # the ratios of s_k for which no q_k leaves its ball
         if monitor.timed_out:
             break
         far = far * (_HUGE / float(far @ traces))
-        H = sum((a * T for a, T in zip(far, S, strict=True)), start=np.eye(c.size))
+        H = sum((a * T for a, T in zip(far, dual.S, strict=True)), start=np.eye(c.size))
         nearer = linalg.solve(H, c, assume_a="pos", check_finite=False)
-        sizes = np.array([max(float(np.linalg.norm(R.T @ nearer)), _TINY) for R in roots])
+        sizes = dual.sizes(nearer)
         if np.all(far * sizes <= radii):
             return nearer, far
         far = radii / sizes
     return x, s
 
 
-def _newton(
-    S: Sequence[Matrix],
-    roots: Sequence[Matrix],
-    c: Vec,
-    radii: Vec,
-    s: Vec,
-    most: Vec,
-    monitor: Monitor,
-) -> tuple[Vec, Vec]:
-    """Run Newton's method in s with upper limits `s_k <= most_k`; return x and s."""
+def _newton(dual: _Dual, s: Vec, most: Vec, monitor: Monitor) -> tuple[Vec, Vec]:
+    """Run Newton's method from s with upper limits `s_k <= most_k`; return x and s.
 
-    identity = np.eye(c.size, order="F")
-
-    def at(s: Vec) -> tuple[float, Vec, Matrix]:
-        H = identity.copy()
-        for a, T in zip(s, S, strict=True):
-            H += a * T
-        factor, info = _POTRF(H, lower=1, overwrite_a=1)
-        if info != 0:
-            raise linalg.LinAlgError("rounding leaves I + sum s_k S_k indefinite")
-        x = _POTRS(factor, c, lower=1)[0]
-        return 0.5 * float(radii**2 @ (1.0 / s) - c @ x), x, factor
-
-    s = np.minimum(s, most)
-    g, x, factor = at(s)
+    The fixed-point step `s_k <- r_k / ||A_k'x||`, which never raises g, replaces a step that fails.
+    """
+    at = dual.at(np.minimum(s, most))
     for _ in range(100):
-        sizes = np.array([max(float(np.linalg.norm(R.T @ x)), _TINY) for R in roots])
-        ratios = s * sizes / radii
-        free = (s < most) | (ratios > 1.0)
+        sizes = dual.sizes(at.x)
+        ratios = at.s * sizes / dual.radii
+        free = (at.s < most) | (ratios > 1.0)
         if np.all(np.abs(ratios[free] - 1.0) <= 1e-13) or monitor.timed_out:
             break
-        Sx = np.column_stack([T @ x for T in S])
-        slope = 0.5 * (radii**2 - (s * sizes) ** 2)
-        curve = -np.outer(s**2, s**2) * (Sx.T @ _POTRS(factor, Sx, lower=1)[0])
-        curve[np.diag_indices_from(curve)] += sizes**2 * s**3
-        d = np.zeros_like(s)
-        try:
-            d[free] = -np.linalg.solve(curve[np.ix_(free, free)], slope[free])
-        except np.linalg.LinAlgError:
-            d[free] = np.inf
-        new, trial = s, None
-        if float(d @ slope) < 0.0:
-            new = np.minimum(1.0 / np.maximum(1.0 / s + d, 0.05 / s), most)
-            trial = at(new)
-        if trial is None or not trial[0] <= g + 1e-15 * abs(g):
-            new = np.minimum(np.clip(radii / sizes, 1e-3 * s, 1e3 * s), most)
-            trial = at(new)
-        moved = float(np.abs(new / s - 1.0).max())
-        s, (g, x, factor) = new, trial
+        tried = dual.step(at, sizes, free)
+        new = None if tried is None else dual.at(np.minimum(tried, most))
+        if new is None or not new.g <= at.g + 1e-15 * abs(at.g):
+            fixed = np.clip(dual.radii / sizes, 1e-3 * at.s, 1e3 * at.s)
+            new = dual.at(np.minimum(fixed, most))
+        moved, at = float(np.abs(new.s / at.s - 1.0).max()), new
         if moved <= 1e-14:
             break
-    return x, s
+    return at.x, at.s
 
 
 def _least_on_surface(form: UnitNorm, monitor: Monitor) -> Answer:

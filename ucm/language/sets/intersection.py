@@ -20,9 +20,6 @@ from ucm.language.contracts import (
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import reindexed, subpaths
 
-_ROUNDING = 1e-14  # of each feature
-_INACCURATE = 1e-2  # the largest violation of an inaccurate answer; a larger one is of a wrong answer
-
 
 class Intersection(UncertaintySet, RotationInvariant):
     """The intersection of two sets, written `A & B`.
@@ -59,19 +56,26 @@ class Intersection(UncertaintySet, RotationInvariant):
         # a and b should be one point; the answer is a, so that their full distance is its violation
         a, violation_a = self.left.evaluate(data, q)
         b, violation_b = self.right.evaluate(data, q)
+        return a, max(violation_a, violation_b, self._apart(data, a, b))
+
+    def _apart(self, data: Data, a: Vec, b: Vec) -> float:
+        """Return the distance of a point of each operand, relative to their size and to that of each feature.
+
+        Near 0, where the points are small beside the operands, the size is that of the operands along a - b.
+        """
         norm = data.space.norm
-        distance, unit = norm(a - b), max(norm(a), norm(b))
-        if distance > 1e-9 * unit:
-            # where the operands intersect near 0, the unit is the size of the operands
+        distance, size = norm(a - b), max(norm(a), norm(b))
+        if distance > 1e-9 * size:
             u = (a - b) / distance
             ends = [s.support(data, e * u, {})[0] for s in (self.left, self.right) for e in (1, -1)]
             reach = max((abs(h) for h in ends if np.isfinite(h)), default=0.0)
-            unit = reach if unit <= 1e-6 * reach else unit
-        violation = distance / unit if distance > 0.0 else 0.0
-        if data.gram is None and a.size == data.n:
-            each = float(np.max(np.abs(a - b) / data.sizes, initial=0.0))  # small features count too
-            violation = max(violation, min(each, _INACCURATE)) if each > _ROUNDING else 0.0
-        return a, max(violation_a, violation_b, violation)
+            size = reach if size <= 1e-6 * reach else size
+        apart = distance / size if distance > 0.0 else 0.0
+        if data.gram is not None or a.size != data.n:  # coordinates, which have no features
+            return apart
+        each = float(np.max(np.abs(a - b) / data.sizes, initial=0.0))
+        # 1e-14 is rounding; a small feature alone makes an answer inaccurate (1e-2), but not wrong
+        return max(apart, min(each, 1e-2)) if each > 1e-14 else 0.0
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         a, constraints = self.left.cvxpy(data, scope)

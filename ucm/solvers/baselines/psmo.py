@@ -20,9 +20,6 @@ from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 
-_STEPS = 1_000_000
-_CHECK = 100  # steps between two computations of the gap
-
 
 def step(
     d: float, eta: float, i: tuple[float, float, float], j: tuple[float, float, float], p: float, top: float
@@ -80,12 +77,13 @@ class PSMO(Solver[HingeDual]):
         a = np.zeros(form.m) if start is None or start.slopes is None else form.feasible(start.slopes)
         most = C if p == 1.0 else np.full(form.m, np.inf)
         F = y * (1.0 - slacks(a, C, p)) - K @ (y * a)
-        rng, limit, gap = np.random.default_rng(self.seed), monitor.limit(_STEPS), np.inf
+        rng, limit, gap = np.random.default_rng(self.seed), monitor.limit(1_000_000), np.inf
         for k in range(limit + 1):
             grows, falls = np.where(y > 0, a < most, a > 0), np.where(y > 0, a > 0, a < most)
             i = int(np.where(grows, F, -np.inf).argmax())
             violators = np.flatnonzero(falls & (F[i] > F))
-            if k % (monitor.trace or _CHECK) == 0 or k == limit or violators.size == 0:
+            # every 100 steps, as the gap costs as much as a step
+            if k % (monitor.trace or 100) == 0 or k == limit or violators.size == 0:
                 low = float(F[violators].min()) if violators.size else float(F[i])
                 primal, gap = _gap(form, a, F, 0.5 * (float(F[i]) + low))
                 stop = monitor.report(k, primal, gap, lambda a=a: {"slopes": a.copy()})

@@ -24,9 +24,6 @@ from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.solver import Answer
 from ucm.solvers.smo.problem import Pairs
 
-_STEPS = 100_000
-_REPORTS = 100  # a report after each hundredth part of the steps made
-
 
 class _State:
     """State of an algorithm for reduced hulls: weights, derivatives and cached products.
@@ -151,7 +148,7 @@ class _ReducedHullBaseline(NearestPoint):
         return answer
 
     def _run(self, at: _State, form: MinNorm, monitor: Monitor) -> Answer:
-        hulls, limit, steps, moved = at.hulls, monitor.limit(_STEPS), 0, True
+        hulls, limit, steps, moved = at.hulls, monitor.limit(100_000), 0, True
         while True:
             W, gaps = hulls.norm(at.a, at.F), hulls.gaps(at.a, at.F)
             gap = float(gaps.sum()) / max(W * W, 1e-300)
@@ -168,7 +165,8 @@ class _ReducedHullBaseline(NearestPoint):
                 return Answer().ended("stalled", f"{self.name} stalled, no step lowers the norm: {error}")
             if steps >= limit:
                 return Answer().ended("max_iter", f"{error}, or raise max_iter")
-            end = min(monitor.next(steps, limit), steps + math.ceil((steps + 1) / _REPORTS))
+            # a report after each hundredth part of the steps made
+            end = min(monitor.next(steps, limit), steps + math.ceil((steps + 1) / 100))
             while moved and steps < end:
                 moved = self.step(at)
                 steps += moved

@@ -18,18 +18,10 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Session, Solver, Status
 from ucm.language.contracts import Block
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.numerics.coordinates import SpanCoordinates
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
 
-_OFF, _NARROWEST = 0.05, 1e-4  # first and least width of the kinks, relative to the spread of the scores
-_NARROW, _WIDE = 0.5, 1.6  # factors of the width
-_FEW, _MANY, _OUTER = 1.0, 4.5, 4  # Newton steps per outer step: few, many; outer steps: many
-_REACH, _FAR = 3.0, 3.0  # reach of active samples, in widths and in mean errors of predicted scores
-_SLACK, _MOST = 4.0, 12  # score moves, in reaches, before a look at all rows; outer steps until a look
-_ROOM = 1.0 + 1e-12  # least ratio of the sum of the caps to the mass
-_TOGETHER = 1e-12  # relative difference of the changes of two caps that count as one
-_AHEAD = 2.0  # largest extrapolation, in intervals between the known solutions
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -188,7 +180,7 @@ class HullChain:
     def __init__(self, form: MinNorm, monitor: Monitor) -> None:
         self.hulls, self.monitor = _Sides(form, monitor), monitor
         self.caps, self.masses = _caps(form), self.hulls.masses
-        self.off, self.far, self.c = _OFF, 0.0, 1.0
+        self.off, self.far, self.c = 0.05, 0.0, 1.0  # off: kinks in units of the spread of the scores
         self.known: list[tuple[float, Vec, Vec]] = []  # c, w and scores
 
     def first(self, coarse: int) -> Vec:
@@ -213,7 +205,8 @@ class HullChain:
         c = float(caps[0] / self.caps[0])
         w, scores = self._expected(c)
         with blas_threads(0, hulls.entries):
-            level.masses[:] = np.minimum(self.masses / c, level.caps * level.sizes / _ROOM)
+            # the caps sum to the mass with room for rounding
+            level.masses[:] = np.minimum(self.masses / c, level.caps * level.sizes / (1.0 + 1e-12))
             level.thetas *= self.c / c
             if hulls.center is not None:
                 level.x += hulls.center * (1.0 / c - 1.0 / self.c)
@@ -221,11 +214,12 @@ class HullChain:
             level.w[:], scores, self.c = w / c, scores / c, c
             width = self.off * float(scores.std())
             level["sigma"], level["largest"] = level.caps.max() / width, self.largest / c
-            level["reach"] = max(_REACH * width, self.far)
+            # in widths of the kinks, and in mean errors of predicted scores
+            level["reach"] = max(3.0 * width, self.far)
             before, monitor.iterations = level["systems"], 0
             self._whole(scores)
-            level.verify = -_SLACK  # all rows are looked at here
-            self.ended = level.run(monitor, monitor.tol, most=_MOST)
+            level.verify = -4.0  # negative: looked at here, and again after moves of 4 reaches
+            self.ended = level.run(monitor, monitor.tol, most=12)
             found = self._scores()
             astray = not self.proven or self._gap(found) > monitor.tol
             if astray and level["status"] != 2.0 and monitor.may_continue and not monitor.timed_out:
@@ -234,12 +228,13 @@ class HullChain:
                 self.ended = level.run(monitor, monitor.tol)
                 found = self._scores()
             iterations, steps = monitor.iterations, level["systems"] - before
-            if iterations > _OUTER or steps < _FEW * iterations:
-                self.off = max(self.off * _NARROW, _NARROWEST)
-            elif steps > _MANY * iterations:
-                self.off = min(self.off * _WIDE, 1.0)
+            # wanted: at most 4 outer steps, each of 1 to 4.5 Newton steps
+            if iterations > 4 or steps < iterations:
+                self.off = max(self.off * 0.5, 1e-4)
+            elif steps > 4.5 * iterations:
+                self.off = min(self.off * 1.6, 1.0)
             scores -= found
-            self.far = _FAR * float(np.sqrt(scores @ scores / scores.size))
+            self.far = 3.0 * float(np.sqrt(scores @ scores / scores.size))
         return self._found(found)
 
     def _expected(self, c: float) -> tuple[Vec, Vec]:
@@ -251,7 +246,7 @@ class HullChain:
         c1, w1, a1 = nearest[0]
         for c0, w0, a0 in nearest[1:2]:
             t = (c - c1) / (c1 - c0)
-            if abs(t) <= _AHEAD:
+            if abs(t) <= 2.0:  # at most two intervals between the known solutions ahead
                 return w1 + t * (w1 - w0), a1 + t * (a1 - a0)
         return w1, a1
 
@@ -319,7 +314,7 @@ class _CapsInTurn(Session[MinNorm]):
             w = chain.first(self.solver.coarse)
         else:
             ratio = caps / chain.caps
-            apart = abs(ratio[0] - ratio[1]) > _TOGETHER * ratio[0]
+            apart = abs(ratio[0] - ratio[1]) > 1e-12 * ratio[0]  # rounding
             if apart or _without_caps(form) != _without_caps(chain.hulls.form):
                 return self.solver.solve(form, monitor, start)
             chain.monitor = monitor

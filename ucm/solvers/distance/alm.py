@@ -16,10 +16,6 @@ from ucm.forms.solver import Answer, Solver, solver_of
 from ucm.language.contracts import Block, Coupling, Projectable
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
-_GROWTH = 4.0  # growth of sigma where the residual ratio exceeds _DECREASE
-_DECREASE = 0.25  # ratio of successive residuals
-_INNER = 2000  # iterations of one subproblem
-
 
 @dataclass(frozen=True)
 class ALM(Solver[MinNorm]):
@@ -94,7 +90,7 @@ class ALM(Solver[MinNorm]):
                 couplings=(),
             )
             coarse = accuracy * monitor.tol**0.5 if outer > 3 else accuracy
-            part = monitor.child(coarse, _INNER)
+            part = monitor.child(coarse, 2000)  # iterations
             q = self.inner.solve(stacked, part, Answer(q)).q
             monitor.count_work(part)
             residual = 0.0
@@ -119,8 +115,8 @@ class ALM(Solver[MinNorm]):
                 return answer.after("infeasible", "")
             if stop:
                 return answer.interrupted()
-            if residual > _DECREASE * last:
-                sigma = min(sigma * _GROWTH, 1e8)
+            if residual > 0.25 * last:  # the multipliers alone should reduce the residual to a quarter
+                sigma = min(sigma * 4.0, 1e8)
             last = residual
             accuracy = max(0.3 * accuracy, 1e-3 * monitor.tol**0.5)
         message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"

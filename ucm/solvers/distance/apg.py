@@ -20,16 +20,10 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import Projectable
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.solvers.baselines.projections import project, refuse
 
-_LIMIT = 100_000
-_PATIENCE = 10_000  # iterations in which the gap is not halved
-_STUCK = 3  # successive checks in which rounding hides every step
 _TINY = float(np.finfo(float).tiny)
-_ROUNDING = 1e-15  # tolerance of the test of L, relative to f
-_STEEPEST = 1e12  # largest growth of L in one step
-_TRIALS = 3000  # largest number of trials of L in one step: 1.01^2777 = _STEEPEST
 
 T = TypeVar("T")
 
@@ -126,7 +120,7 @@ class APG(Solver[MinNorm]):
 
     def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         run = _Run(self, form, monitor, form.begin(start))
-        k, limit = 0, monitor.limit(_LIMIT)
+        k, limit = 0, monitor.limit(100_000)
         if monitor.trace:
             run.report_trace(0, run.z)
         for k in range(1, limit + 1):
@@ -260,7 +254,7 @@ class _Run:
         if not test:
             return
         height = self._value(self.p)
-        tolerance = _ROUNDING * abs(height)
+        tolerance = 1e-15 * abs(height)  # rounding of f
         L, trials = self.L, 0
         while not self.monitor.timed_out:
             square = _inner(self.d, self.d)
@@ -268,8 +262,8 @@ class _Run:
             if self._value(self.new) <= height + model + tolerance:
                 break
             trials += 1
-            # rounding hides the decrease of a step, or L hardly grows
-            if trials > _TRIALS or not self.L < _STEEPEST * L or not square > 0.0:
+            # 3000 trials of 1.01 exceed 1e12 too
+            if trials > 3000 or not self.L < 1e12 * L or not square > 0.0:
                 self.L, self.lost = L, True
                 return
             self.L *= self.eta
@@ -342,7 +336,7 @@ class _Run:
         if self.gap < 0.5 * self.least:
             self.least, self.halved = self.gap, k
         self.stuck = self.stuck + 1 if self.lost else 0
-        return k - self.halved > _PATIENCE or self.stuck > _STUCK
+        return k - self.halved > 10_000 or self.stuck > 3
 
     def _still(self) -> bool:
         """Return True if `||L (q - p)|| < eps`, or at each 100th iteration `||L (T_L(q) - q)|| < eps`."""

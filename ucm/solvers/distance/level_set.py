@@ -24,10 +24,6 @@ from ucm.language.domains import NormBall
 from ucm.language.robust import dual_exponent
 from ucm.numerics.newton_steps import Stall
 
-_LIMIT = 60
-_ZERO = 1e-9  # zero tolerance of the Euclidean solves: the radius needs tiny distances
-_PATIENCE, _GAINED = 4, 0.9  # successive steps, and the gap ratio above which they count as stalled
-
 
 @dataclass(frozen=True)
 class LevelSetNewton(Solver[MinNorm]):
@@ -60,13 +56,15 @@ class LevelSetNewton(Solver[MinNorm]):
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         solver = next(s for s in self.inner if s.refuse(_with_ball(form, 1.0)) is None)
         q = form.begin(start)
-        lower, upper, best, stalled = -np.inf, np.inf, np.inf, Stall(_PATIENCE, _GAINED)
+        # four gaps in a row above 0.9 times the gap before
+        lower, upper, best, stalled = -np.inf, np.inf, np.inf, Stall(4, 0.9)
         answer, ball = Answer(q), np.zeros(form.n)
-        for step in range(1, monitor.limit(_LIMIT) + 1):
+        for step in range(1, monitor.limit(60) + 1):
             problem = _with_ball(form, max(lower, 0.0))
             # the distance is about `best` times the optimum: a relative gap of tol / best is enough
             tol = max(1e-3 * min(best, 1.0), 0.1 * min(monitor.tol / best, 1.0))
-            inner_monitor = monitor.child(max(tol, 1e-7), self.inner_limit, zero_tol=_ZERO)
+            # the radius needs tiny distances
+            inner_monitor = monitor.child(max(tol, 1e-7), self.inner_limit, zero_tol=1e-9)
             inner_answer = solver.solve(problem, inner_monitor, Answer([*q, ball]))
             monitor.count_work(inner_monitor)
             if inner_answer.status == "infeasible":

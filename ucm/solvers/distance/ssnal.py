@@ -25,7 +25,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver, Status
 from ucm.language.contracts import SemiSmooth
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.numerics.coordinates import RangeSpace, range_space_orders
 from ucm.numerics.newton_steps import (
     MOST,
@@ -39,13 +39,6 @@ from ucm.numerics.newton_steps import (
     line_search,
 )
 
-_OUTER = 200  # steps
-_REFUSED = 8  # successive outer steps whose trial point is rejected
-_LOST = 3  # successive line searches that end by their limit of trials
-_AT_ONCE = 3.0  # growth of sigma where no Newton step was needed
-_BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # passes up to, growth of sigma
-_COUPLED = 2
-_ROUNDED = 1e-12  # relative rounding of the entries of a point
 _CANCELS = 1e-10  # size of a sum relative to its columns that counts as rounding
 _TINY = float(np.finfo(float).tiny)
 
@@ -79,7 +72,7 @@ class SSNAL(Solver[MinNorm]):
             return "it takes the Euclidean norm only"
         n, coupled = (not self.iterative and range_space_orders(form)) or (form.n, form.coupled)
         order = n + coupled
-        most = self.max_order * (_COUPLED if form.couplings else 1)
+        most = self.max_order * (2 if form.couplings else 1)
         if order > most and not self.iterative:
             return f"its linear systems would have order {order}, above {most}"
         parameters = sum(b.map.shape[1] for b in form.blocks)
@@ -178,9 +171,9 @@ class _Iterate:
     def run(self) -> Status:
         """Run the outer steps of the augmented Lagrangian; return the status."""
         monitor, refused, least, stalled = self.monitor, 0, np.inf, Stall()
-        for outer in range(1, monitor.limit(_OUTER) + 1):
+        for outer in range(1, monitor.limit(200) + 1):
             steps = self._minimise()
-            if steps == MOST and refused < _REFUSED and not monitor.timed_out:
+            if steps == MOST and refused < 8 and not monitor.timed_out:
                 if self._proves_empty():  # psi has no bound from below
                     return "infeasible"
                 # p is no proximal point of q: the kinks are too sharp for this sigma
@@ -204,7 +197,7 @@ class _Iterate:
                 return "interrupted"
             if ends:
                 break
-            self._grow(growth(steps, _AT_ONCE))
+            self._grow(growth(steps, 3.0))  # 3.0 where no Newton step was needed
         return "max_iter"
 
     def _minimise(self) -> int:
@@ -223,7 +216,7 @@ class _Iterate:
                 return step + 1
             trials = self._move(d, start)
             lost = lost + 1 if trials == TRIALS else 0
-            if lost == _LOST:
+            if lost == 3:  # three line searches in a row ended by their limit of trials
                 break
         return MOST
 
@@ -238,7 +231,7 @@ class _Iterate:
         size = float(np.abs(self.q[k]).max(initial=0.0))
         if size > 0.0:  # a vertex of one operand is seldom in the other
             reach = min(reach, size if self.form.couplings else 4.0 * size)
-            reach = 0.0 if reach <= _ROUNDED * size else reach
+            reach = 0.0 if reach <= 1e-12 * size else reach  # rounding
         spread = float(np.std(g)) or float(np.abs(g).max(initial=0.0))
         if not np.isfinite(reach) or reach == 0.0 or spread == 0.0:
             # the gradient is 0, the domain unbounded, or the reach 0
@@ -389,7 +382,7 @@ class _Iterate:
         """Multiply sigma and tau by a factor, smaller after many passes of conjugate gradients."""
         if self.iterative and factor > 1.0:
             passes = self.monitor.passes - self.spent
-            factor = next((more for most, more in _BY_PASSES if passes <= most), 1.0)
+            factor = 9.0 if passes <= 12.0 else 4.0 if passes <= 25.0 else 2.0 if passes <= 60.0 else 1.0
         self.sigma = [min(s * factor, 1e30) for s in self.sigma]
         self.tau = min(self.tau * factor, 1e9)
         self.ridge[self.form.n :] = 1.0 / self.tau

@@ -19,9 +19,7 @@ from ucm.language.objective import ScaledPenalty
 from ucm.solvers.objective.sessions import session_of
 
 _WORTH = 1e-6  # least gain of a move of single weights, relative to the objective
-_GAIN = 1e-12  # relative decrease of the objective that counts as rounding
 _INSIDE = optional(solver_of(Composite))
-_INNER = 1e-2  # tolerance of the convex problems, relative; the last gap proves the answer
 
 
 @dataclass(frozen=True)
@@ -151,9 +149,10 @@ class DCA(Solver[DifferenceOfConvex]):
                 return at, {"status": "interrupted"}
             if gap <= exact:
                 return at, {}
-            answer = session.solve(at.majorant, _INNER * monitor.tol, at.answer)
+            # a convex problem is solved beyond tol, as the last gap proves the answer
+            answer = session.solve(at.majorant, 1e-2 * monitor.tol, at.answer)
             new = at if answer.w is None else _Iterate(at.form, answer)
-            falls = new.height < at.height - _GAIN * abs(at.height)
+            falls = new.height < at.height - 1e-12 * abs(at.height)  # a smaller decrease is rounding
             if answer.status == "interrupted":
                 return new if falls else at, {"status": "interrupted"}
             if not falls and answer.status != "converged":

@@ -14,10 +14,6 @@ from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables
 
-_COARSE = 1500  # fewest samples of a coarse level
-_ENOUGH = 0.5  # gap to reach, in tolerances: the certificate rounds differently
-_BLUNT = 0.5  # offsets over the width of the first smoothed breakpoints
-
 
 class HingeActiveSet(SampleTables):
     """Dual of the hinge loss with squared l2 norm: sample tables by class and boxes `[0, top_i]`."""
@@ -62,7 +58,8 @@ class HingeActiveSet(SampleTables):
     def begin(self, level: FeatureLevel) -> None:
         """Start a level at w = 0, with thetas equal to the offset."""
         level.w[:], level.thetas[:] = 0.0, self.offset
-        level["sigma"] = _BLUNT * float(level.caps.max()) / abs(self.offset)
+        # the first smoothed breakpoints are two offsets wide
+        level["sigma"] = 0.5 * float(level.caps.max()) / abs(self.offset)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
         """Solve a problem over these samples and losses in at most `most` outer steps a level.
@@ -72,7 +69,7 @@ class HingeActiveSet(SampleTables):
         self._take(form)
         unit = self.unit * (self.unit / (2.0 * self.c))
         if start is None or start.slopes is None:
-            coarser = self.levels(_COARSE)
+            coarser = self.levels(1500)  # samples of a coarse level, at least
             table = FeatureLevel(self, coarser.pop())
             self.begin(table)
         else:
@@ -81,7 +78,8 @@ class HingeActiveSet(SampleTables):
             q = np.concatenate([slopes[rows] for rows in self.rows])
             table.begin_near(q, w * (2.0 * self.c / self.unit))
             table.thetas[:] = self.offset - b / unit, self.offset + b / unit
-        table, status = self.descend(table, coarser, monitor, _ENOUGH * monitor.tol, most)
+        # the certificate rounds differently
+        table, status = self.descend(table, coarser, monitor, 0.5 * monitor.tol, most)
         alpha = np.empty(self.sizes.sum())
         alpha[np.concatenate(self.rows)] = np.concatenate(table.weights())
         b = 0.5 * float(table.thetas[1] - table.thetas[0]) * unit

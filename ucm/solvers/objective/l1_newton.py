@@ -14,12 +14,7 @@ from ucm.language.losses import Hinge, Logistic
 from ucm.language.objective import split_scalar
 from ucm.native import library, point, structure
 
-_NEARLY = 0.8  # gap to reach, in tolerances: the difference allows for rounding
-_ENTRIES = 200_000  # largest number of entries: above, products take longer than Python calls
-_FEATURES = 100  # largest number of features: above, BLAS is faster
-_CHUNK = 64
 _BUDGET = 2e7  # multiplications of one call, some 20 ms
-_UNDERWAY = 0
 MOST = 50  # steps of one problem
 
 
@@ -43,7 +38,7 @@ class L1Newton:
         self.state["m"], self.state["n"], self.state["squared"] = m, n, squared
         self.arrays = {
             "X": form.X, "y": form.y, "c": c, "t": self.t, "H": np.zeros((n, n)), "mean": np.zeros(n + 1),
-            "h": np.zeros(m), "scratch": np.empty(7 * m + n * (n + 5 + _CHUNK)),
+            "h": np.zeros(m), "scratch": np.empty(7 * m + n * (n + 5 + 64)),
             "support": np.empty(n, dtype=np.int64),
         }  # fmt: skip
         self._take(**self.arrays)
@@ -55,7 +50,8 @@ class L1Newton:
         X = form.X
         if not isinstance(X, np.ndarray) or not X.flags.c_contiguous or X.dtype != np.float64:
             return None
-        if X.size > _ENTRIES or form.n > _FEATURES or not form.intercept:
+        # above, products take longer than Python calls, and BLAS is faster
+        if X.size > 200_000 or form.n > 100 or not form.intercept:
             return None
         loss = _loss(form)
         if loss is None or _box(form) is None:
@@ -92,11 +88,12 @@ class L1Newton:
             return monitor.report(int(steps), value, gap)
 
         watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
-        state["tol"], state["begun"], state["most"] = _NEARLY * monitor.tol, 0, 1 if watched else limit
+        # 0.8: the certificate rounds differently
+        state["tol"], state["begun"], state["most"] = 0.8 * monitor.tol, 0, 1 if watched else limit
         proven = stopped = False
         while not (proven or stopped or monitor.timed_out):
             proven = library.l1_solve(state, *box, z, a, log, _BUDGET)
-            if proven or state["status"] != _UNDERWAY or state["steps"] >= limit:
+            if proven or state["status"] != 0 or state["steps"] >= limit:  # 0: under way
                 break
             if state["steps"] >= state["most"]:
                 stopped = report()

@@ -19,14 +19,7 @@ from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penali
 from ucm.solvers.objective.quadratic_models import NewtonCG
 from ucm.solvers.objective.sessions import in_range_space
 
-_ENOUGH = 0.3  # gap to reach, in tolerances
-_NEARLY = 0.8  # gap to reach with predicted slopes, in tolerances
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
-_STUCK = 3  # steps in a row that gain nothing
-_WINDOW = 20  # steps after which a gap above half its value means a stall
-_FALL = 0.01  # if the relative decrease of the objective is no larger either
-_WATCHED = 200_000  # entries; of larger problems features enter over many steps that gain little
-_COUNTED = 10.0  # predicted gain, in tolerances, at which the gap is computed
 
 
 @dataclass(frozen=True)
@@ -79,7 +72,8 @@ class _Steps(Session[Composite]):
 
     def __init__(self, solver: ProxNewton, form: Composite) -> None:
         super().__init__(solver)
-        self.max_iter, self.watched = solver.max_iter, form.m * form.n <= _WATCHED
+        # in larger problems features enter over many steps that gain little
+        self.max_iter, self.watched = solver.max_iter, form.m * form.n <= 200_000
         self.systems: NewtonCG | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
             self.systems = NewtonCG(form.X)
@@ -108,26 +102,27 @@ class _Steps(Session[Composite]):
         step, stuck, previous, tol = done, 0, (np.inf, np.inf), monitor.tol
         for step in range(done + 1, limit + 1):
             at.look()
-            looked = self.watched and step % _WINDOW == 0
-            if at.gain <= _COUNTED * tol * abs(at.value) or stuck or looked or monitor.timed_out:
+            looked = self.watched and step % 20 == 0
+            # the gap, half a pass, may be small enough
+            if at.gain <= 10.0 * tol * abs(at.value) or stuck or looked or monitor.timed_out:
                 at.measure()
             if monitor.report(step, at.value, at.gap):
                 return "interrupted", ""
-            if monitor.reached(at.gap, _ENOUGH * tol) and monitor.met(at.missed):
+            if monitor.reached(at.gap, 0.3 * tol) and monitor.met(at.missed):
                 return "converged", ""
             if monitor.timed_out:
                 return "interrupted", ""
             if looked:
                 value, gap = previous
-                if at.value > (1.0 - _FALL) * value and at.gap > 0.5 * gap:
+                if at.value > 0.99 * value and at.gap > 0.5 * gap:  # in the window neither value nor gap fell
                     break
                 previous = at.value, at.gap
             stuck = 0 if at.advance() else stuck + 1
-            if at.ends(_NEARLY * tol) and monitor.met(at.missed):
+            if at.ends(0.8 * tol) and monitor.met(at.missed):
                 if step < limit:
                     monitor.report(step + 1, at.value, at.gap)
                 return "converged", ""
-            if stuck == _STUCK or at.lost or not np.isfinite(at.value):
+            if stuck == 3 or at.lost or not np.isfinite(at.value):
                 break
         at.look()
         at.measure()

@@ -38,28 +38,10 @@ from ucm.numerics.newton_steps import line_search, ridge_solve
 from ucm.solvers.objective.quadratic_models import Columns, NewtonCG, ProximalQuadratic, boxed_quadratic
 
 LARGEST = 1000  # largest number of features where a penalty joins features
-_SUFFICIENT = 1e-4  # least decrease relative to the predicted decrease
-_EXACT = 1e-2  # accuracy of a quadratic program, relative to the largest violation
 _ORDER = 2000  # features of a quadratic program, above which its matrix is not formed
-_FEASIBLE = 1e-7  # accuracy relative to the bounds where predicted slopes are to be a dual point
-_ROUNDS = 50  # limit of rounds of a quadratic program
-_LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
-_PROXIMAL = 1e-7  # ridge relative to the mean diagonal entry, as features may be dependent
-_HALVINGS = 40
-_SHORT, _SHORTS = 0.25, 2  # a short step length, and the number of successive short steps that add
-_SHIFT = 1e-2  # this ridge, relative to the mean diagonal entry, to the next matrix
-_ROUNDING = 1e-14  # of the objective
-_WIDE = 200  # number of features up to which systems are of the order of the features
-_NEW = 32  # features that may enter at once, plus the number of nonzero weights
-_SHARE = 0.2  # least relative violation of an entering feature, with more than LARGEST
-_FEW = 64  # number of features up to which all enter
-_MOST = 0.7  # fraction of the features in use, above which all enter
-_SECOND = 1e-2  # predicted relative gain below which models are solved more exactly
-_NEAR, _LEAST = 1e-3, 1e-12  # margins from the offset, and the least damping
+_EXACT = 1e-2  # accuracy of a quadratic program, relative to the largest violation
 
 Matrix = NDArray[np.float64]
-_ROWS = 50  # largest order of the systems of a proximal map
-_NONE = np.zeros((0, 0))  # with conjugate gradients
 
 
 def penalised(form: Composite, most: int = LARGEST) -> str | None:
@@ -67,7 +49,7 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
     B, R = form.penalty.without_forms
     if not R.proximal():
         return "the sum of the penalties has no proximal map"
-    if R.order > _ROWS:
+    if R.order > 50:
         return f"its projections would have systems of order {R.order}"
     if R.boxed is not None and B is None:
         return None
@@ -78,7 +60,7 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
 def _through_rows(form: Composite) -> bool:
     """Return True if the quadratic models are solved in sample space, for a penalty that joins features."""
     B, R = form.penalty.without_forms
-    return R.boxed is None and B is None and form.n > max(form.m, _WIDE)
+    return R.boxed is None and B is None and form.n > max(form.m, 200)
 
 
 class Losses(Protocol):
@@ -98,6 +80,69 @@ class Losses(Protocol):
 
 
 @dataclass
+class _StepLengths:
+    """Changes of the next model by the lengths of the steps so far.
+
+    Attributes
+    ----------
+    damping : the curvature of samples on a straight part of a loss, relative to a parabola with their slope
+    short : the number of consecutive short steps
+    ridge : the ridge on the matrix of a box, relative to its mean diagonal entry
+    """
+
+    damping: float = 1.0
+    short: int = 0
+    ridge: float = 0.0
+
+    def after(self, a: float) -> None:
+        """Update by a step of length a: whole steps allow sharper models, short ones ask for a ridge."""
+        self.damping = max(0.1 * self.damping, 1e-12) if a == 1.0 else min(1.0, 10.0 * self.damping)
+        self.short = self.short + 1 if a <= 0.25 else 0
+        if self.short >= (1 if self.ridge > 0.0 else 2):
+            self.ridge = max(10.0 * self.ridge, 1e-2)
+        elif a == 1.0:
+            self.ridge = 0.1 * self.ridge if self.ridge > 1e-5 else 0.0
+
+
+class _Bounds:
+    """Bounds `lower <= s <= upper` of the slopes of R, and the working set of features that they give.
+
+    Attributes
+    ----------
+    over : the distance of each slope from the subdifferential of the support function of the box
+    """
+
+    over: Vec
+
+    def __init__(self, lower: Bound, upper: Bound, n: int) -> None:
+        self.lower, self.upper = (
+            np.ascontiguousarray(np.broadcast_to(bound, n), dtype=np.float64) for bound in (lower, upper)
+        )
+
+    def look(self, w: Vec, slope: Vec) -> None:
+        """Set `over` at w by the slope of the rest of the objective."""
+        inside = np.maximum(np.maximum(-slope - self.upper, slope + self.lower), 0.0)
+        self.over = np.where(
+            w > 0.0, np.abs(slope + self.upper), np.where(w < 0.0, np.abs(slope + self.lower), inside)
+        )
+
+    def working_set(self, w: Vec) -> NDArray[np.intp] | None:
+        """Return the features with w != 0 and those of largest violation; None for all."""
+        if w.size <= 64:
+            return None
+        used = w != 0.0
+        # with many features, those enter whose violation is not far below the largest
+        least = 0.2 * float(self.over.max()) if w.size > LARGEST else 0.0
+        new = np.flatnonzero((self.over > least) & ~used)
+        most = np.count_nonzero(used) + 32
+        if new.size > most:
+            new = new[np.argpartition(-self.over[new], most)[:most]]
+        used[new] = True
+        features = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.intp)
+        return None if features.size > 0.7 * used.size else features
+
+
+@dataclass
 class _Model:
     """Quadratic model of the losses for one Newton step, in a subset of the features.
 
@@ -106,7 +151,7 @@ class _Model:
     features : the features of the model; None for all
     X : the samples in these features
     H, mean, mass : the weighted Gram matrix of the centred samples, for many features its factor or its
-        columns; the weighted mean, and the sum of the weights
+        columns, None for conjugate gradients; the weighted mean, and the sum of the weights
     h : the weights of the samples
     """
 
@@ -129,10 +174,10 @@ class ProximalIterate:
     ----------
     w, b, t, value : the point, its margins and the objective
     slopes, g, bend : the slopes of the losses, and the gradient of the objective without R in w and in b
-    over : the distance of each slope from the subdifferential of R
+    box : the bounds of the slopes of R and the working set, or None
+    joint : for other penalties without bounds of slopes, the solver of the quadratic models; or None
+    lengths : the state that the lengths of the steps leave
     gain, before : the predicted gains of the last step and of the step before it
-    damping : the curvature of samples without curvature, relative to a parabola with their slope
-    short, shift : the number of consecutive short steps, and the ridge that is added because of them
     pulled : the last slopes with the linear term, and their product with `Z'`
     foretold : the slopes that the last model predicted, if its step was a full one
     dual : the dual point of the gap
@@ -153,15 +198,13 @@ class ProximalIterate:
         self.B, self.R = form.penalty.without_forms
         self.Q = None if self.B is None else self.B.T @ self.B
         lower, upper, self.c = self.R.boxed or (0.0, 0.0, 0.0)
-        self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
-        self.boxed = self.R.is_box_plus_ridge
-        self.joint = None if self.R.boxed else ProximalQuadratic(self.R, lambda: monitor.timed_out)
+        self.box = _Bounds(lower, upper, form.n) if self.R.is_box_plus_ridge else None
+        self.joint = None if self.R.boxed else ProximalQuadratic(self.R, self._late)
         self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.project_domain(start[0]), start[1]
         self.t = form.margins(self.w, self.b)
         self.restart()
-        self.large, self.damping = False, 1.0
-        self.short, self.shift = 0, 0.0
+        self.large, self.lengths = False, _StepLengths()
         self.gap = self.missed = np.inf
         self.foretold: Vec | None = None
         self.squares = SampleMap(form.X).squares
@@ -171,7 +214,7 @@ class ProximalIterate:
     @property
     def lost(self) -> bool:
         """True if three quadratic models in a row were not solved, or a model has too many features."""
-        return self.large or (self.joint is not None and self.joint.failed >= _LOST)
+        return self.large or (self.joint is not None and self.joint.failed >= 3)
 
     def restart(self) -> None:
         """Recompute the objective after a change of the losses or margins."""
@@ -191,13 +234,8 @@ class ProximalIterate:
         if self.B is not None:
             self.g += 2.0 * (self.B.T @ (self.B @ self.w))
         self.bend = -float(self.form.y @ beta) if self.form.intercept else 0.0
-        if self.boxed:
-            slope, w = self.g + 2.0 * self.c * self.w, self.w
-            inside = np.maximum(np.maximum(-slope - self.upper, slope + self.lower), 0.0)
-            self.over = np.where(
-                w > 0.0, np.abs(slope + self.upper),
-                np.where(w < 0.0, np.abs(slope + self.lower), inside),
-            )  # fmt: skip
+        if self.box is not None:
+            self.box.look(self.w, self.g + 2.0 * self.c * self.w)
 
     def measure(self, dual: Vec | None = None) -> None:
         """Compute the relative gap with `dual`, by default the slopes, as the dual point."""
@@ -218,20 +256,6 @@ class ProximalIterate:
         self.measure(self.foretold)
         return self.monitor.reached(self.gap, tol)
 
-    def _features(self) -> NDArray[np.intp] | None:
-        """Return the working set: features with w != 0 and those of largest violation; None for all."""
-        if not self.boxed or self.form.n <= _FEW:
-            return None
-        used = self.w != 0.0
-        least = _SHARE * float(self.over.max()) if self.form.n > LARGEST else 0.0
-        new = np.flatnonzero((self.over > least) & ~used)
-        most = np.count_nonzero(used) + _NEW
-        if new.size > most:
-            new = new[np.argpartition(-self.over[new], most)[:most]]
-        used[new] = True
-        features = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.intp)
-        return None if features.size > _MOST * used.size else features
-
     def _formed(self, features: NDArray[np.intp] | None) -> _Model:
         """Form the quadratic model at the current point over the given features, and keep it."""
         last, form = self.model, self.form
@@ -240,46 +264,46 @@ class ProximalIterate:
         else:
             same_features = last is not None and np.array_equal(last.features, features)  # type: ignore[arg-type]
             X = last.X if last and same_features else form.X[:, features]
+        h = self._curvature()
+        mass, free = float(h.sum()) or 1.0, float(form.intercept)
+        by_columns = self._by_columns(X.shape[1])
+        if self.systems is not None or by_columns or self.rows:
+            mean = np.asarray(X.T @ h) * (free / mass)
+            H: Any = None
+            if by_columns:
+                H = Columns(X.tocsc() if sparse.issparse(X) else np.asfortranarray(X), h, mean, mass)
+            elif self.systems is None:
+                curved = np.flatnonzero(h)
+                rows = X[curved].toarray() if sparse.issparse(X) else X[curved]
+                H = np.sqrt(h[curved])[:, None] * (rows - mean)
+            work = (0.5 * self.cost, 0, 0.0) if H is None or by_columns else (0.0, 1, 0.0)
+        else:
+            H, s = weighted_sums(X, h)
+            s *= free
+            H -= np.outer(s, s / mass)
+            if self.Q is not None:
+                H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
+            mean, fraction = s / mass, X.shape[1] / form.n
+            fraction *= fraction * np.count_nonzero(h) / form.m
+            work = (0.0, 1, 0.5 * self.squares * fraction / form.entries * self.cost)
+        self.monitor.passes += work[0]
+        self.monitor.systems += work[1]
+        self.monitor.hessian_passes += work[2]
+        self.model = _Model(features, X, H, mean, mass, h)
+        return self.model
+
+    def _curvature(self) -> Vec:
+        """Return the curvature of the losses, on a straight part that of a damped parabola."""
         h = self.losses.curvature(self.t)
         flat = (h == 0.0) & (self.slopes != 0.0)
         if flat.any():
-            away = np.maximum(np.abs(form.losses[0].offset - self.t[flat]), _NEAR)
-            h[flat] = self.damping * np.abs(self.slopes[flat]) / away
-        by_columns = self._by_columns(X.shape[1])
-        total_weight, free = float(h.sum()) or 1.0, float(form.intercept)
-        if self.systems is not None:
-            self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) * (free / total_weight), total_weight, h)
-            self.monitor.passes += 0.5 * self.cost
-            return self.model
-        if by_columns:
-            by_features = X.tocsc() if sparse.issparse(X) else np.asfortranarray(X)
-            mean = np.asarray(X.T @ h) * (free / total_weight)
-            columns = Columns(by_features, h, mean, total_weight)
-            self.model = _Model(features, X, columns, mean, total_weight, h)
-            self.monitor.passes += 0.5 * self.cost
-            return self.model
-        if self.rows:
-            mean, curved = np.asarray(X.T @ h) * (free / total_weight), np.flatnonzero(h)
-            rows = X[curved].toarray() if sparse.issparse(X) else X[curved]
-            H = np.sqrt(h[curved])[:, None] * (rows - mean)
-            self.monitor.systems += 1
-            self.model = _Model(None, X, H, mean, total_weight, h)
-            return self.model
-        H, s = weighted_sums(X, h)
-        s *= free
-        H -= np.outer(s, s / total_weight)
-        if self.Q is not None:
-            H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
-        fraction = X.shape[1] / form.n
-        fraction *= fraction * np.count_nonzero(h) / form.m
-        self.monitor.hessian_passes += 0.5 * self.squares * fraction / form.entries * self.cost
-        self.monitor.systems += 1
-        self.model = _Model(features, X, H, s / total_weight, total_weight, h)
-        return self.model
+            away = np.maximum(np.abs(self.form.losses[0].offset - self.t[flat]), 1e-3)
+            h[flat] = self.lengths.damping * np.abs(self.slopes[flat]) / away
+        return h
 
     def advance(self) -> bool:
         """Take one proximal Newton step with backtracking; return True if the objective fell."""
-        features = self._features()
+        features = None if self.box is None else self.box.working_set(self.w)
         order = self.form.n if features is None else features.size
         many = order > _ORDER and not self._by_columns(order)
         self.large = many and self.systems is None and not self.rows
@@ -292,33 +316,25 @@ class ProximalIterate:
         e = -self.bend / model.mass - float(model.mean @ d)
         penalty, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
         self.gain = penalty - self._penalty(w + d, model) - float(g @ d) - self.bend * e
-        slack = _ROUNDING * abs(self.value)  # a step of less gain still improves the slopes
+        slack = 1e-14 * abs(self.value)  # rounding: a step of less gain still improves the slopes
         if not self.gain > -slack:
             return False
         move = self.form.y * (model.X @ d + e)
         self.monitor.passes += 0.5 * self.cost * w.size / self.w.size
         constant, a = self.value - self.smooth - penalty, self._first(w, d, move, linear)
-        B = self.B
-        if B is not None and model.features is not None:
-            B = B[:, model.features]
-        for _ in range(_HALVINGS):
+        B = self.B if self.B is None or model.features is None else self.B[:, model.features]
+        for _ in range(40):
             t, new = self.t + a * move, w + a * d
             smooth = self._smooth(t) + self._form(new, B)
             value = smooth + self._penalty(new, model) + constant - a * linear
-            if value <= self.value - _SUFFICIENT * a * self.gain + slack:
+            if value <= self.value - 1e-4 * a * self.gain + slack:  # Armijo's rule
                 break
             a *= 0.5
         else:
             return False
-        self.damping = max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
-        exact = not self._by_columns(w.size) and self.losses is self.form
-        sure = a == 1.0 and exact and self.shift == 0.0
-        self.foretold = self.slopes - model.h * move if sure else None
-        self.short = self.short + 1 if a <= _SHORT else 0
-        if self.short >= (1 if self.shift > 0.0 else _SHORTS):
-            self.shift = max(10.0 * self.shift, _SHIFT)
-        elif a == 1.0:
-            self.shift = 0.1 * self.shift if self.shift > _SHIFT * 1e-3 else 0.0
+        exact = not self._by_columns(w.size) and self.losses is self.form and self.lengths.ridge == 0.0
+        self.foretold = self.slopes - model.h * move if a == 1.0 and exact else None
+        self.lengths.after(a)
         gained = value < self.value - slack
         if model.features is None:
             self.w = new
@@ -330,7 +346,7 @@ class ProximalIterate:
 
     def _first(self, w: Vec, d: Vec, move: Vec, linear: float) -> float:
         """Return the initial step length along d: by line search where R is smooth, else 1."""
-        if self.boxed or self.joint is not None:  # whole steps keep the zeros of d
+        if self.box is not None or self.joint is not None:  # whole steps keep the zeros of d
             return 1.0
         curved = 2.0 * self.c * d + (0.0 if self.Q is None else 2.0 * (self.Q @ d))
         fixed = float(w @ curved) - linear - float(self.tilt.margin @ move)
@@ -345,17 +361,16 @@ class ProximalIterate:
     def _direction(self, model: _Model, r: Vec, w: Vec) -> Vec:
         """Return the minimiser d of the model plus penalty, after elimination of the bias."""
         ridge, H = 2.0 * self.c, model.H
-        if self.boxed:
+        if self.box is not None:
             new, formed = w.copy(), not self._by_columns(w.size)
-            if self.shift > 0.0 and formed:
+            if self.lengths.ridge > 0.0 and formed:
                 H = H.copy()
-                H[np.diag_indices_from(H)] += self.shift * float(np.mean(np.diagonal(H)))
-            tol = _EXACT * float(model.of(self.over).max(initial=0.0))
-            accurate = self.before <= _SECOND * abs(self.value)
-            if accurate and formed:  # otherwise another step is cheaper than such an accuracy
-                tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
-            bounds = model.of(self.lower), model.of(self.upper)
-            boxed_quadratic(H, r, new, *bounds, ridge, tol, _ROUNDS, self._late)
+                H[np.diag_indices_from(H)] += self.lengths.ridge * float(np.mean(np.diagonal(H)))
+            bounds = model.of(self.box.lower), model.of(self.box.upper)
+            tol = _EXACT * float(model.of(self.box.over).max(initial=0.0))
+            if formed and self.before <= 1e-2 * abs(self.value):  # before, another step is cheaper
+                tol = min(tol, 1e-7 * float(bounds[1].max(initial=0.0)))  # the slopes will be a dual point
+            boxed_quadratic(H, r, new, *bounds, ridge, tol, 50, self._late)
             return new - w
         if self.systems is not None:
             d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w), self._late)
@@ -377,7 +392,7 @@ class ProximalIterate:
 
     def _by_columns(self, order: int) -> bool:
         """Return True if a model of `order` features is solved by columns, without its matrix."""
-        return self.boxed and self.Q is None and order > _ORDER
+        return self.box is not None and self.Q is None and order > _ORDER
 
     def _smooth(self, t: Vec) -> float:
         """Return the sum of the losses minus the linear term, at the margins t."""
@@ -393,22 +408,17 @@ class ProximalIterate:
         if self.joint is not None:
             return self.R.value(w)
         height = self.c * float(w @ w)
-        if self.boxed:
-            bound = np.where(w > 0.0, model.of(self.upper), model.of(self.lower))
+        if self.box is not None:
+            bound = np.where(w > 0.0, model.of(self.box.upper), model.of(self.box.lower))
             height += float(bound[w != 0.0] @ w[w != 0.0])
         return height
 
 
 def _root(H: Matrix) -> Matrix:
     """Return B with `B'B = H + ridge I`, for a ridge small relative to the diagonal of H."""
-    ridge = _PROXIMAL * (float(np.mean(np.abs(np.diagonal(H)))) or 1.0)
+    ridge = 1e-7 * (float(np.mean(np.abs(np.diagonal(H)))) or 1.0)
     try:
         return np.linalg.cholesky(H + ridge * np.eye(H.shape[0])).T.astype(np.float64, copy=False)
     except np.linalg.LinAlgError:  # H is 0 up to rounding, as where all weighted samples coincide
         values, V = np.linalg.eigh(H)
         return np.sqrt(np.maximum(values, 0.0) + ridge)[:, None] * V.T
-
-
-def _spread(bound: Bound, n: int) -> Vec:
-    """Return a scalar or vector bound as a vector of n entries."""
-    return np.ascontiguousarray(np.broadcast_to(bound, n), dtype=np.float64)

@@ -19,16 +19,6 @@ from ucm.language.penalties.combined import CombinedPenalty
 from ucm.native import library, point, structure
 from ucm.numerics.newton_steps import MOST, conjugate_gradients, growth, line_search, ridge_solve
 
-_BUDGET = 2e7  # multiplications of one call, some 20 ms
-_CG_RESIDUAL = 0.1  # relative residual
-_CG_STEPS = 200  # iterations
-_ALL = 0.7  # fraction of samples with h_i > 0 above which all samples are used
-_OUTER = 40  # proximal centres of one quadratic function
-_SYSTEMS = 120  # Newton systems of one quadratic function
-_INNER = 0.3  # accuracy of the Newton steps about one centre, in tolerances
-_BESIDE = 0.1  # largest tolerance relative to the largest slope of R
-_AT_ONCE = 9.0  # factor of mu where no Newton step was needed
-
 Matrix = NDArray[np.float64]
 
 
@@ -58,7 +48,7 @@ def boxed_quadratic(
         arrays = {"H": H, "system": np.empty((n, n)), "d": np.empty(n), "support": np.empty(n, np.int64)}
     state["n"], state["ridge"], state["tol"], state["left"] = n, ridge, tol, most
     point(state, "quadratic_t", r=r, x=x, lower=lower, upper=upper, **arrays)
-    while not timed_out() and not library.minimise_quadratic(state, _BUDGET):
+    while not timed_out() and not library.minimise_quadratic(state, 2e7):  # some 20 ms
         pass
 
 
@@ -114,7 +104,7 @@ class NewtonCG:
         """
         X, Xt, fraction = self.X, self.Xt, 1.0
         used = np.flatnonzero(h)
-        if used.size < _ALL * h.size:
+        if used.size < 0.7 * h.size:  # else a copy of these rows saves too little
             X, h, fraction = X[used], h[used], used.size / h.size
             Xt = _transposed(X)
 
@@ -122,7 +112,7 @@ class NewtonCG:
             u = h * (X @ v)
             return Xt @ u - float(u.sum()) * mean + ridge * v
 
-        d, count = conjugate_gradients(times, g, _CG_RESIDUAL, _CG_STEPS, timed_out)
+        d, count = conjugate_gradients(times, g, 0.1, 200, timed_out)  # relative residual and steps
         return d, fraction * count
 
 
@@ -165,15 +155,15 @@ class ProximalQuadratic:
         R, c, u, x, systems = self.R, w, np.zeros(B.shape[0]), w, 0
         mu = self.mu or float(np.sqrt(np.mean(np.einsum("ij,ij->j", B, B) ** 2))) or 1.0
         solved, first = False, mu
-        for _ in range(_OUTER):
+        for _ in range(40):  # proximal centres
             step, pulled = 0, r + u @ B
             while True:
                 v = c - pulled / mu
                 x = R.prox(v, 1.0 / mu)
                 g = u - B @ (x - w)
                 residual, steep = g @ B, mu * float(np.abs(v - x).max(initial=0.0))
-                enough = min(tol, _BESIDE * steep or tol)
-                small = float(np.abs(residual).max(initial=0.0)) <= _INNER * enough
+                enough = min(tol, 0.1 * steep or tol)  # small beside the slopes of R, too
+                small = float(np.abs(residual).max(initial=0.0)) <= 0.3 * enough
                 if step == MOST or small or self.timed_out():
                     break
                 system = B @ R.prox_slope_times(v, 1.0 / mu, B.T) / mu
@@ -194,9 +184,9 @@ class ProximalQuadratic:
             subgradient = mu * (c - x) - residual
             solved = float(np.abs(subgradient).max(initial=0.0)) <= enough
             c = x
-            if solved or systems > _SYSTEMS or self.timed_out():
+            if solved or systems > 120 or self.timed_out():
                 break
-            mu /= growth(step, _AT_ONCE)
+            mu /= growth(step, 9.0)
         self.mu = float(np.sqrt(mu * first))
         self.failed = 0 if solved else self.failed + 1
         return x

@@ -13,7 +13,6 @@ from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Answer, Session, Solver, checked
 from ucm.numerics.coordinates import span_of
 
-_UNPROVEN = ("max_iter", "stalled")
 _MOST = 200_000  # largest number of samples times features that a fallback takes
 
 
@@ -96,7 +95,7 @@ class _FallbackSession(Session[Composite]):
             if self.replaced:
                 raise
             answer = replace(start or Answer(w=np.zeros(form.n), b=0.0), status="stalled")
-        ended = self.replaced or answer.status not in _UNPROVEN or monitor.timed_out
+        ended = self.replaced or answer.status not in ("max_iter", "stalled") or monitor.timed_out
         if ended or not continues(self.second, form):
             return answer
         second = self.second.session(form)

@@ -22,14 +22,10 @@ from ucm.data.source import RowSource, by_parts, gathered
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Answer, Solver
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 
-_PART = 0.3  # of the tolerance: the first gap of the problem over the active set
 _LEAST = 1e-13  # smallest relative gap asked of the problem over the active set
 _ACTIVE = np.int8(3)  # the state of an active row; 0, 1 and 2: the zone of a held row
-_WIDE = 3.0  # standard errors of a sample that the active set covers
-_NARROWER = 0.1  # ratio of the widths of successive passes
-_FINER = 0.2  # ratio of the tolerances of successive problems over the same active set
 
 Plane = tuple[Vec, float]  # w and b
 InnerSolve = Callable[..., Answer]  # of a form, a monitor and a start
@@ -266,7 +262,7 @@ class ActiveSetRun(ABC, Generic[Form]):
 
     def __init__(self, form: Form, monitor: Monitor, inner: InnerSolve, budget: int) -> None:
         self.form, self.monitor, self.inner, self.budget = form, monitor, inner, budget
-        self.exact = max(_PART * monitor.tol, _LEAST)
+        self.exact = max(0.3 * monitor.tol, _LEAST)  # the first gap leaves room for the rows outside
 
     @staticmethod
     @abstractmethod
@@ -306,7 +302,7 @@ class ActiveSetRun(ABC, Generic[Form]):
                 if stop:
                     return answer.interrupted()
                 if new == 0:
-                    self.exact *= _FINER
+                    self.exact *= 0.2
                     if self.exact < _LEAST:
                         return answer.ended("stalled", f"the gap stayed at {gap:.2g}")
             if k == limit:
@@ -357,13 +353,13 @@ class ActiveSetRun(ABC, Generic[Form]):
         rows, n = sum(d.size for d in distances), self.form.n
         row = X.nnz * 12 / rows if sparse.issparse(X) else 8 * n
         fewest = max(1, min(d.size for d in distances))
-        fraction = _WIDE * float(np.sqrt(n / fewest))
+        fraction = 3.0 * float(np.sqrt(n / fewest))  # three standard errors of a sample
         fraction = min(fraction, 0.75 * self.budget / max(1.0, row * self.form.data.m))
         return np.array([_quantile(d, fraction, 2 * n) for d in distances])
 
     def narrow(self) -> None:
         """Multiply the finite reaches of the next pass by 0.1."""
-        self.reach = np.where(np.isfinite(self.reach), _NARROWER * self.reach, self.reach)
+        self.reach = np.where(np.isfinite(self.reach), 0.1 * self.reach, self.reach)
 
 
 def _quantile(distances: Vec, fraction: float, more: int) -> float:

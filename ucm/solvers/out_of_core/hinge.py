@@ -21,10 +21,6 @@ from ucm.forms.out_of_core import LossProof, LossSums, RowLosses
 from ucm.forms.solver import Answer, Solver
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, InnerSolve, PassSums
 
-_COARSE = 1e-4  # relative gap over the sample
-_DESCENT = 200  # passes where a term is subtracted
-_RISE = 1e-12  # relative increase of the objective that counts as rounding
-
 
 class HingeRun(ActiveSetRun[RowLosses]):
     """State of one out-of-core solve of the hinge or ramp loss.
@@ -44,7 +40,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         super().__init__(form, monitor, inner, budget)
         (self.kink, self.caps), (end, self.less) = form.kinks()
         self.depth = self.kink - end
-        self.limit = self.limit if form.convex else _DESCENT
+        self.limit = self.limit if form.convex else 200  # passes where a term is subtracted
 
     @staticmethod
     def refuse(inner: Solver, form: RowLosses) -> str | None:
@@ -63,7 +59,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
 
     def begin(self) -> None:
         X, y = self.form.data.scaled_sample
-        self._solve(X, y, None, max(_COARSE, self.monitor.tol))
+        self._solve(X, y, None, max(1e-4, self.monitor.tol))
         X, y = self.form.data.sample
         short = self.kink - np.sign(y) * (np.asarray(X @ self.w).ravel() + self.b)
         distances = np.minimum(np.abs(short), np.abs(short - self.depth))
@@ -92,7 +88,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
     def _fallen(self, proof: LossProof) -> LossProof:
         """Return a proof unless its objective has risen; else go back to the plane of the least objective."""
         value, least = self.form.value(proof), self.least
-        if least is not None and value > (before := self.form.value(least)) + _RISE * abs(before):
+        if least is not None and value > (before := self.form.value(least)) + 1e-12 * abs(before):
             self.w, self.b = least.w, least.b
             return least
         self.least = replace(proof, sums=None, rows=None, constant=0.0)

@@ -36,13 +36,7 @@ from ucm.solvers.out_of_core.newton import (
 )
 
 _TINY = float(np.finfo(float).tiny)
-_COARSE = 1e-4  # relative gap over the sample
-_RESTARTS = 3  # largest number of restarts of an active set over its budget
-_FALL = 0.2  # ratio of successive widths of the smoothed problem
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
-_WIDTHS = 20  # the largest number of widths
-_GAIN = 1e-3  # predicted relative decrease of F below which the width shrinks
-_SMALLER = 6  # solves of sample hulls, each with half the caps of the previous solve
 
 Classes = list[tuple[Matrix, Vec]]
 """The table and the sample weights of rows in memory, of class +1 and of class -1."""
@@ -165,10 +159,10 @@ class HullsRun(ActiveSetRun[RowHulls]):
             origin = 0.5 * sum(X.mean(axis=0) for X, _ in classes)  # a translation changes no difference
             classes = [(X - origin, c) for X, c in classes]
         uniform = np.array(form.weight_sums) / [float(c.sum()) for _, c in classes]
-        for _ in range(_SMALLER):
+        for _ in range(6):  # each with half the caps of the previous solve
             nothing = np.zeros(form.n)
             problem = _problem(classes, form.factors, caps, form.weight_sums, nothing, form.data.stored)
-            answer, x = self._nearest(problem, self.monitor.child(max(_COARSE, self.monitor.tol)))
+            answer, x = self._nearest(problem, self.monitor.child(max(1e-4, self.monitor.tol)))
             w, size = _direction(answer, x), problem.size(answer.q)
             if np.linalg.norm(x) > 1e-6 * size or problem.lower_bound(w) > SEPARATED * size:
                 return w
@@ -209,7 +203,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         form, monitor = self.form, self.monitor
         self.restarts += 1
         rows, least = self.budget * self.active.y.size / self.active.nbytes, 4.0 * form.n
-        if self.restarts > _RESTARTS or rows < 2.0 * least or not self.upper < 0.0:
+        if self.restarts > 3 or rows < 2.0 * least or not self.upper < 0.0:
             return False
         z = -self.upper * np.concatenate([self.w, -self.theta])  # the best multiple
         width, most = -self.upper * float(self.widest.max()), max(0.5**self.restarts * rows, least)
@@ -274,8 +268,8 @@ def smoothed_newton(
     The width delta falls until the rows near the zone are few. A NaN in the sums raises `SolverError`.
     """
     n = form.n
-    for _ in range(_WIDTHS):
-        z, answer = minimise(SmoothedHulls(form, delta), z, evaluate, monitor.child(2.0 * _GAIN))
+    for _ in range(20):  # widths of the smoothing
+        z, answer = minimise(SmoothedHulls(form, delta), z, evaluate, monitor.child(2e-3))
         if monitor.timed_out or answer.rows is None:
             return None
         zone = delta * np.diagonal(answer.rows.hessian)[n:] / form.scales  # rows of each class
@@ -288,5 +282,5 @@ def smoothed_newton(
             length = float(np.linalg.norm(z[:n]))
             wide = np.maximum(_BESIDE, n / zone)  # rows enough for a point of n numbers
             return z[:n] / length, -(z[n:] + 0.5 * delta) / length, wide * delta / length
-        delta *= _FALL if zone.min() > 0.0 else 2.0  # without rows there is no threshold
+        delta *= 0.2 if zone.min() > 0.0 else 2.0  # without rows there is no threshold
     return None

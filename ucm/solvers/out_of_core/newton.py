@@ -28,12 +28,6 @@ from ucm.forms.solver import Answer
 from ucm.language.terms import ConvexLoss
 from ucm.numerics.newton_steps import ridge_solve
 
-_LIMIT = 60  # steps
-_SHORTER = 0.25  # factor of a step that does not lower the function, where no parabola is known
-_SHORTEST = 0.1  # least such factor
-_SMALL = 1e-12  # least step, relative to z
-_FLAT = 1e-14  # relative increase that counts as rounding
-
 
 class ClassLoss(NamedTuple):
     """Loss over the rows of one class, with its affine parameters mu and t.
@@ -271,7 +265,7 @@ def minimise(
     After a step that does not lower the function the next point lies between it and the point before. `sums`
     are those at z if known, `previous` is a point and its value, to return to from a z with a larger value.
     """
-    limit, slope, answer = monitor.limit(_LIMIT), 0.0, Answer(w=np.zeros(function.n), b=0.0)
+    limit, slope, answer = monitor.limit(60), 0.0, Answer(w=np.zeros(function.n), b=0.0)
     for k in range(limit + 1):
         sums = evaluate(*function.message(z)) if sums is None else sums
         value = function.value(z, sums)
@@ -284,12 +278,12 @@ def minimise(
             z, sums = moved, None
             continue
         z, sums, value = function.scaled(z, sums, value)
-        if previous is not None and value > previous[1] + _FLAT * abs(previous[1]):
-            if np.abs(z - previous[0]).max() <= _SMALL * np.abs(z).max():
+        if previous is not None and value > previous[1] + 1e-14 * abs(previous[1]):  # rounding
+            if np.abs(z - previous[0]).max() <= 1e-12 * np.abs(z).max():  # the step is rounding
                 return previous[0], answer.ended("stalled", "no step leads down")
             rise = value - previous[1] - slope  # above the tangent; 0 < t < 1/2 minimises a parabola
             t = -0.5 * slope / rise if np.isfinite(rise) and rise > 0.0 else 0.0
-            t = max(t, _SHORTEST) if t > 0.0 else _SHORTER
+            t = max(t, 0.1) if t > 0.0 else 0.25  # 0.25 where no parabola is known
             slope, z, sums = t * slope, previous[0] + t * (z - previous[0]), None
             continue
         answer, objective, gap = function.answer(z, sums, value)

@@ -42,15 +42,9 @@ from ucm.solvers.out_of_core.newton import (
     scaled_solve,
 )
 
-_BIAS = 1e-12  # of the curvature in b
 _SHRINK = 0.5  # least ratio of t after a step to t before; w lags where t falls faster
 _FAR = 1e150  # the largest v that is tried
 _NEAR = 1e-9  # rounding of v, relative
-_FLOOR = 0.1  # largest cost, in tolerances, of each t held above 0
-_LARGE = 10.0  # a weight sum that indicates rows far beyond the rows of the sample
-_MOST = 100  # largest number of these rows from a block
-_FETCHES = 4
-_LITTLE = 1e-2  # predicted decrease, relative to the support, that counts as little
 
 
 @dataclass(frozen=True)
@@ -109,7 +103,7 @@ class SmoothLosses(RowFunction):
         g, H = self.derivatives(z, sums)
         if not self.form.split.G.intercept:
             g[-1], H[-1], H[:, -1] = 0.0, 0.0, 0.0
-        H[-1, -1] = H[-1, -1] * (1.0 + _BIAS) or 1.0
+        H[-1, -1] = H[-1, -1] * (1.0 + 1e-12) or 1.0  # a ridge for the rounding of the curvature in b
         return -scaled_solve(H, g)
 
     def by_class(self, values: Vec) -> Vec:
@@ -137,7 +131,7 @@ def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
     start = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
     z, function, evaluate_all = start, Balls(form, form.data.counts, monitor.tol), over_rows(form, monitor)
     sums: RowSums | None = None
-    for _ in range(_FETCHES):
+    for _ in range(4):
         counts = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
         evaluate = over_sample(form, X, y, monitor)
         sample_monitor = monitor.child(monitor.tol)
@@ -147,14 +141,16 @@ def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
         z = new
         message = function.message(z)
         sums = evaluate_all(*message)
-        if np.all(sums.totals <= _LARGE) or monitor.timed_out:
+        # larger sums of weights come from rows far beyond those of the sample
+        if np.all(sums.totals <= 10.0) or monitor.timed_out:
             break
         monitor.count_read()
         w, mu, t = z[: form.n], z[form.n : form.n + 2], z[form.n + 2 :][list(form.of)]
         directions = -np.outer(form.factors, w), np.array([1.0, -1.0])
         top = evaluate(*message).top
         tops = mu + t * (top + _NEAR * (1.0 + np.abs(top)))
-        parts = form.data.source.map_reduce(outermost, *directions, tops, _MOST)
+        # at most 100 rows from a block
+        parts = form.data.source.map_reduce(outermost, *directions, tops, 100)
         beyond = gathered([part[:2] for part in parts])
         if not beyond[1].size:
             break
@@ -257,7 +253,8 @@ class Balls(RowFunction):
         H[np.arange(n), np.arange(n)] += 1.0
         # a ball that does not bind has t = 0; in units of z the support is twice the value
         slacks, per_ball = form.slacks, 2.0 * value / t.size
-        floor = -_FLOOR * self.tol * per_ball / np.where(slacks > 0.0, slacks, np.inf)
+        # each t held above 0 costs a tenth of the tolerance at most
+        floor = -0.1 * self.tol * per_ball / np.where(slacks > 0.0, slacks, np.inf)
         low = np.minimum(np.maximum(_SHRINK * t, floor) - t, 0.0)
         step, held = -scaled_solve(H, g), np.zeros(t.size, dtype=bool)
         while np.any(step[n + 2 :][~held] < low[~held]):
@@ -277,7 +274,7 @@ class Balls(RowFunction):
         first_t = g.size - t.size
         step = np.zeros(g.size)
         step[:first_t] = -scaled_solve(H[:first_t, :first_t], g[:first_t])
-        if t.size == 1 or -float(g @ step) > _LITTLE * support:
+        if t.size == 1 or -float(g @ step) > 1e-2 * support:
             return step
         P = np.eye(g.size)[:, : g.size - 1]
         P[-1, -1] = -1.0

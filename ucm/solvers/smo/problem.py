@@ -19,8 +19,6 @@ from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.language.domains.simplex import clip_to_mass
 from ucm.solvers.sample_layout import largest
 
-_HALVINGS = 100  # halvings of the interval of a root
-
 
 @dataclass(frozen=True)
 class Pairs:
@@ -213,7 +211,7 @@ class Pairs:
         reach = 1.0 + float(np.abs(values).max())
 
         low, high = -reach, reach
-        for _ in range(_HALVINGS):
+        for _ in range(100):
             theta = 0.5 * (low + high)
             rises = float((y * C) @ np.maximum(y * (theta - values), 0.0) ** (p - 1.0)) < 0.0
             low, high = (theta, high) if rises else (low, theta)

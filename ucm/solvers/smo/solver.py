@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm import native
+from ucm.data.gram import KINDS
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
@@ -28,21 +28,12 @@ from ucm.native import library, point, structure
 from ucm.solvers.smo.problem import Pairs
 
 _DONE, _LIMIT, _INDEFINITE_KERNEL, _MISSING = range(4)
-_SECONDS = 0.03  # target time of one compiled call, the delay of Ctrl-C, time limit and callbacks
 _FIRST = 64  # pair updates of the first call
-_BATCH = 32  # rows that Python computes at a time
-_FLAT = 1e-14  # violation, relative to the largest derivative, that counts as rounding
 
-_INNER = 0.7  # gap of the pair updates on float32 rows, in tolerances
-_REACHED = 0.9  # exact gap to reach, in tolerances
-_STALLS = 3  # rounds that do not halve the gap
-_FALLS = 0.98  # factor of the distance of hulls in a round that counts as progress
-_NEGATIVE = -1e-6  # relative gap below which the kernel is indefinite, not rounding
 _INDEFINITE = (
     "the kernel is indefinite: samples have a negative squared distance; use a positive semidefinite "
     "kernel such as rbf"
 )
-_UPDATES = 10_000_000  # limit of pair updates, plus 100 for each variable
 
 
 class PairUpdates:
@@ -60,7 +51,7 @@ class PairUpdates:
         gram, kernel = problem.gram, problem.gram.kernel
         self.problem, n, samples = problem, problem.n, problem.index
         X, squares = np.empty((0, n), np.float32), np.empty(0, np.float32)
-        kind = native.KINDS["given"]
+        kind = KINDS["given"]
         if gram.columns is not None:
             X, squares, kind = gram.columns
             X, squares = X[:, samples].astype(np.float32, order="C"), squares[samples].astype(np.float32)
@@ -102,7 +93,7 @@ class PairUpdates:
 
         The code after a time-out is that of the limit.
         """
-        eps = _FLAT * float(np.abs(self.arrays["F"]).max(initial=0.0))
+        eps = 1e-14 * float(np.abs(self.arrays["F"]).max(initial=0.0))  # rounding
         batch = _FIRST
         while True:
             began = time.perf_counter()
@@ -114,7 +105,8 @@ class PairUpdates:
             elif code != _LIMIT:
                 return code
             else:
-                batch = max(_FIRST, int(count * min(8.0, _SECONDS / max(took, 1e-9))))
+                # a call takes 0.03 s, the delay of Ctrl-C
+                batch = max(_FIRST, int(count * min(8.0, 0.03 / max(took, 1e-9))))
             if self.updates >= limit or monitor.timed_out:
                 return _LIMIT
 
@@ -123,7 +115,7 @@ class PairUpdates:
         n, filled, slots = (int(self.fields[name]) for name in ("n", "filled", "slots"))
         a = self.arrays
         free = (a["where"][:n] < 0) & (a["grows"][:n] == 0.0) & (a["falls"][:n] == 0.0)
-        more = np.flatnonzero(free)[: min(_BATCH, slots - filled)]
+        more = np.flatnonzero(free)[: min(32, slots - filled)]  # rows that Python computes at a time
         new = np.arange(filled, filled + more.size)
         a["where"][more], a["owner"][new], a["used"][new] = new, more, self.fields["clock"]
         self.fields["filled"] += more.size
@@ -163,7 +155,7 @@ def descend(
     SolverError
         The kernel has values that are not finite.
     """
-    limit, updates, stalls = monitor.limit(_UPDATES + 100 * problem.n), 0, 0
+    limit, updates, stalls = monitor.limit(10_000_000 + 100 * problem.n), 0, 0
     stop, gram, computed = False, problem.gram, problem.gram.computed  # a plan keeps it from solve to solve
     best, least, lowest, code = u, np.inf, np.inf, _LIMIT
     while True:
@@ -179,21 +171,21 @@ def descend(
         monitor.passes = monitor.kernel_operations / (2.0 * gram.m)
         stop = monitor.report(updates, value, relative, functools.partial(record, u)) or stop
         # where 0 lies in U the gap is rounding, and the distance falls further
-        falls = not problem.hinge and -value < _FALLS * lowest
+        falls = not problem.hinge and -value < 0.98 * lowest
         stalls = stalls + 1 if code == _DONE and gap > 0.5 * least and not falls else 0
         lowest = min(lowest, abs(value))
         if gap < least:
             best, least = u, gap
-        if relative < _NEGATIVE or code == _INDEFINITE_KERNEL:
+        if relative < -1e-6 or code == _INDEFINITE_KERNEL:  # more than rounding
             return u, Answer().ended("indefinite", _INDEFINITE)
-        if monitor.reached(relative, _REACHED * monitor.tol) or zero(u, value, relative):
+        if monitor.reached(relative, 0.9 * monitor.tol) or zero(u, value, relative):
             return u, Answer()
         if stop:
             return u, Answer().interrupted()
         left = f"{updates} pair updates left a relative gap of {relative:.2g}"
         if updates >= limit:
             return u, Answer().ended("max_iter", f"{left}; raise max_iter")
-        if stalls >= _STALLS:
+        if stalls >= 3:  # rounds that neither halve the gap nor shorten the distance
             return best, Answer().ended("max_iter", f"{left}, by rounding; raise tol")
         # one row of each group is looked at before a pair moves, and all of them stay
         entries = max(problem.gram.limit // 4, (problem.sums.size + 2) * problem.n)
@@ -201,7 +193,8 @@ def descend(
         state = PairUpdates(problem, u, F, scale - gap if problem.hinge else scale, store)
         at = updates
         while not stop:
-            code = state.run(_INNER * monitor.tol, monitor.next(at, limit) - updates, monitor)
+            # rows in float32 round
+            code = state.run(0.7 * monitor.tol, monitor.next(at, limit) - updates, monitor)
             u, at = state.variables(), updates + state.updates
             if code != _LIMIT or at >= limit or monitor.timed_out:
                 break

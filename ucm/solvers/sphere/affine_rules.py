@@ -28,17 +28,7 @@ from ucm.numerics.conic_programs import accuracy, attempt, installed
 
 Mat = NDArray[np.float64]
 
-_QUICK = 1e8  # multiplications, of one set of moments
-_STAGES = 5  # stages of the smoothing
-_ROUNDS = 4  # updates of the moments in each stage
-_SHRINK = 0.2  # factor of the smoothing, from stage to stage
-_TRIMMED = 3  # rounds of shortening the rows of V to their slack, and moving their sums to 0
 _INSIDE = 1.0 - 1e-12
-_LONG = 5e6  # multiplications, of one set of moments; the program then takes 1.5 GB
-_ACCURACY = 1e-6  # relative to the bound of the quick rule
-_INWARD = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps towards the centre to try, as fractions: slack for rounding
-_STEPS = 5000  # iterations of SCS
-_BALANCED = 0.7  # largest fraction of the slack of a weight used to make x0 = 0
 
 
 # --- the rules -------------------------------------------------------------------------------------
@@ -131,10 +121,10 @@ def feasible_rule(hulls: SumOfHulls, fixed: Mat, q: Vec, V: Mat) -> AffineRule:
     d = weights * (rows @ y)
     far = float((np.abs(d) / slack).max())
     if far > 0.0:
-        q = q + min(1.0, _BALANCED / far) * d
+        q = q + min(1.0, 0.7 / far) * d  # at most 0.7 of the slack of a weight
     slack = np.minimum(q, caps - q)
     portion = slack / _sums(hulls, slack)[group]
-    for _ in range(_TRIMMED):  # each row within its slack, then the sums
+    for _ in range(3):  # each row within its slack, then the sums
         V = V * np.minimum(1.0, slack / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None]
         V = V - portion[:, None] * _sums(hulls, V)[group]
     over = float((np.linalg.norm(V, axis=1) / slack).max())
@@ -165,7 +155,8 @@ def lower_bound_rule(form: UnitNorm, monitor: Monitor, best: bool = False) -> Lo
     entries = sum(b.map.shape[1] for b in form.image.blocks)
     if form.image.couplings:
         return "the operands of an intersection are coupled"
-    if float(entries + form.rank) * form.rank**2 > (_LONG if best else _QUICK):
+    # multiplications of one set of moments; at 5e6 the program of the best rule takes 1.5 GB
+    if float(entries + form.rank) * form.rank**2 > (5e6 if best else 1e8):
         return f"{entries} weights in {form.rank} dimensions take too long"
     if monitor.timed_out:
         return "the time was over"
@@ -197,8 +188,8 @@ def majorised(hulls: SumOfHulls, fixed: Mat, monitor: Monitor) -> AffineRule | N
     gamma = z
     best: AffineRule | None = None
     mu = 0.0
-    for _ in range(_STAGES):
-        for step in range(_ROUNDS):
+    for _ in range(5):  # stages of the smoothing mu
+        for step in range(4):  # updates of the moments
             if monitor.timed_out:
                 return best
             total = _sums(hulls, k)
@@ -219,7 +210,7 @@ def majorised(hulls: SumOfHulls, fixed: Mat, monitor: Monitor) -> AffineRule | N
         if best is not None and rule.bound < best.bound:
             return best
         best = rule
-        mu *= _SHRINK
+        mu *= 0.2
     return best
 
 
@@ -290,13 +281,17 @@ def best_rule(hulls: SumOfHulls, fixed: Mat, quick: AffineRule | None, monitor: 
     value += hulls.masses @ theta + hulls.caps @ phi
     unit = 1.0 if quick is None or not np.isfinite(quick.bound) else abs(quick.bound) or 1.0
     constraints = [cone, above, phi >= 0, Y[0, 0] == 1, cp.trace(W) == 1]
-    solver, limit = ("SCS", {"max_iters": _STEPS}) if installed("SCS") else ("CLARABEL", {})
-    options = accuracy(solver, _ACCURACY) | limit
+    solver, limit = ("SCS", {"max_iters": 5000}) if installed("SCS") else ("CLARABEL", {})
+    options = accuracy(solver, 1e-6) | limit
     attempt(cp.Problem(cp.Minimize(value / unit), constraints), solver, monitor, **options)
     if above.dual_value is None:
         return None
     sizes, slopes = cone.dual_value
     q = np.clip(unit * (np.ravel(sizes) + above.dual_value), 0.0, hulls.caps)
     centre = hulls.caps * (hulls.masses / _sums(hulls, hulls.caps))[hulls.group]
-    tried = (feasible_rule(hulls, fixed, q + t * (centre - q), -unit * slopes) for t in _INWARD)
+    # steps towards the centre give slack for rounding
+    tried = (
+        feasible_rule(hulls, fixed, q + t * (centre - q), -unit * slopes)
+        for t in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+    )
     return max(tried, key=lambda rule: rule.bound)

@@ -27,12 +27,6 @@ from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.solvers.linear_program import LinearProgram
 from ucm.solvers.sphere.ray_shooting import RayPoint, Reach, radial
 
-_INWARD = 0.2  # usual step from the best w of a face towards the program's w, as a fraction
-_OUTWARD = 10  # period of full steps to the program's w
-_KEPT = 5  # points kept from face to face, in units of the dimension
-_MOST = 100  # points found for one face, in the same units
-_FLAT = 1e-10  # difference of bounds, relative to the size of U, that counts as rounding
-
 
 @dataclass(frozen=True)
 class Faces(Solver[UnitNorm]):
@@ -121,7 +115,7 @@ class Cuts:
         size = np.abs(np.array(self.points)).max(axis=0, initial=0.0)
         # coordinates in units of their own: entries of size one, for every scale of the features
         self.unit = np.where(size > 0.0, size, 1.0)
-        self.flat = _FLAT * float(np.linalg.norm(size))
+        self.flat = 1e-10 * float(np.linalg.norm(size))  # rounding of bounds
 
     def _support(self, v: Vec) -> float:
         """Return f(v), and record its point of U as a cut."""
@@ -146,7 +140,7 @@ class Cuts:
         height = self._support(best)
         program.cut(self.points[-1][None])
         cut = None
-        for step in range(1, _MOST * (g.size + 1)):
+        for step in range(1, 100 * (g.size + 1)):
             if self.monitor.timed_out:
                 return None
             solved = program.solve()
@@ -156,7 +150,7 @@ class Cuts:
             cut = (low, best, shares)
             if low >= self.best - max(self.share * self.best, self.flat):
                 break
-            way = 1.0 if step % _OUTWARD == 0 else _INWARD
+            way = 1.0 if step % 10 == 0 else 0.2  # usually a fifth of the way to the program's w
             tried = best + way * (v - best)
             tried /= float(tried @ g)
             above = self._support(tried)
@@ -179,7 +173,7 @@ class Cuts:
 
     def _program(self) -> _Program:
         """Return the face program, rebuilt from the last points if too large or badly scaled."""
-        limit = _KEPT * (self.box.size + 1)
+        limit = 5 * (self.box.size + 1)  # points kept from face to face
         scale = max(self.best, self.flat)
         if self.last is None or len(self.points) > 2 * limit or self.last.scale > 100.0 * scale:
             self.points, self.blocks = self.points[-limit:], self.blocks[-limit:]

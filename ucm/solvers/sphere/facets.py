@@ -17,14 +17,6 @@ from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof
 
-_ROUNDS = 500
-_SAME = 1e-12  # relative difference of distances that counts as rounding
-_FLAT = 1e-9  # relative width below which the points are flat
-_TOGETHER = (64, 128)  # facets pushed out in one round: a quarter of the points, between these
-_PARALLEL = 0.95  # cosine of normals, above which one of them is pushed out in a round
-_SEVERAL = 1000  # nearest facets, among which duplicates are removed
-_FARTHEST = 500  # largest number of points in the hull of the nearest point
-
 
 @dataclass(frozen=True)
 class Facets(Solver[UnitNorm]):
@@ -76,8 +68,8 @@ class Facets(Solver[UnitNorm]):
         inner = _Polytope(form, monitor)
         if start is not None and start.w is not None:
             inner.begin(form.unit(form.lower(start.w)))
-        limit = monitor.limit(_ROUNDS) if form.rank > 1 else 0
-        target = _SAME if form.hulls is not None else min(1e-2 * monitor.tol, 1e-7)
+        limit = monitor.limit(500) if form.rank > 1 else 0
+        target = 1e-12 if form.hulls is not None else min(1e-2 * monitor.tol, 1e-7)
         target = max(target, 1.0 - self.ratio)
         for _ in range(limit):
             try:
@@ -87,7 +79,7 @@ class Facets(Solver[UnitNorm]):
             if monitor.report(monitor.iterations + 1, inner.best, inner.best - float(far.min())):
                 return inner.answer().interrupted()
             candidates = np.flatnonzero(far < inner.best * (1.0 - target) - 1e-15 * inner.scale)
-            most = min(max(_TOGETHER[0], len(inner.points) // 4), _TOGETHER[1])
+            most = min(max(64, len(inner.points) // 4), 128)
             candidates = candidates[np.argsort(far[candidates])]
             if candidates.size > most:
                 candidates = candidates[_apart(normals[candidates], most)]
@@ -109,7 +101,7 @@ def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
     left, chosen = np.ones(len(units), dtype=bool), []
     while left.any() and len(chosen) < most:
         chosen.append(int(np.argmax(left)))
-        left &= units @ units[chosen[-1]] <= _PARALLEL
+        left &= units @ units[chosen[-1]] <= 0.95  # of nearly parallel normals one is enough
     return np.array(chosen)
 
 
@@ -136,7 +128,7 @@ class _Polytope:
         for _ in range(form.rank - 1):  # push along flat directions: a thin U may have shown few points
             points = np.array(self.points)
             s, axes = np.linalg.svd(points - points.mean(axis=0))[1:]
-            flat = axes[s <= _FLAT * s[0]]
+            flat = axes[s <= 1e-9 * s[0]]
             if flat.shape[0] == 0:
                 break
             for e in flat:
@@ -182,7 +174,7 @@ class _Polytope:
         else:
             lengths = np.ones(len(equations))
         far = -equations[:, -1] / lengths
-        few = np.argsort(far)[:_SEVERAL]
+        few = np.argsort(far)[:1000]  # duplicates are removed among these
         _, first = np.unique(equations[few], axis=0, return_index=True)
         return equations[few[first], :-1], far[few[first]]
 
@@ -217,7 +209,7 @@ def _nearest(form: UnitNorm, v: Vec, f: float, points: np.ndarray, blocks: list[
 
     n is the normal of the unit ball at v. A stationary point lies in the face of these points.
     """
-    far = np.argsort(points @ v)[:_FARTHEST]
+    far = np.argsort(points @ v)[:500]
     shares, _ = min_norm_point(
         f * form.normal(v), points[far], np.ones(far.size), np.zeros(far.size, dtype=np.int64), np.ones(1)
     )  # fmt: skip

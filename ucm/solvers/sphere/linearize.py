@@ -17,8 +17,6 @@ from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.solvers.sphere.ray_shooting import Reach, radial
 
-_PROGRAMS = 500  # at most
-
 
 @dataclass(frozen=True)
 class Linearize(Solver[UnitNorm]):
@@ -68,7 +66,7 @@ class Linearize(Solver[UnitNorm]):
         answer = Answer(form.centers(), form.lift(v))
         # a conic answer is known to its tolerance only
         same = 1e-13 if form.hulls is not None else 1e-2 * monitor.tol
-        limit = monitor.limit(_PROGRAMS)
+        limit = monitor.limit(500)  # programs
         if monitor.trace:
             monitor.report(monitor.iterations, least, float("nan"), functools.partial(form.trace_record, v))
         for _ in range(limit):

@@ -16,17 +16,11 @@ from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
-from ucm.native import blas_threads
+from ucm.native.threads import blas_threads
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay
 
-_STILL = 1e-12  # relative norm of a direction that counts as stationary
 _SAME = 1e-13  # relative change of the objective that counts as rounding
 _SLOW = 1e-9  # least relative decrease of the objective in a window of steps
-_WINDOW = 100  # least number of steps in a window
-_STEPS = 5000  # largest number of steps
-_TIED = 2  # samples of each group that count as tied, in units of the dimension
-_STEEP = 0.02  # relative decrease of a step along -N g, below which linear programs begin
-_ENTRIES = 50_000  # of all samples: up to this number one program of all of them stays warm
 
 
 class _State(NamedTuple):
@@ -89,13 +83,13 @@ class Rapminos(Solver[UnitNorm]):
             return self._descend(form, form.hulls, monitor, _state(form.hulls, v))
 
     def _descend(self, form: UnitNorm, hulls: SumOfHulls, monitor: Monitor, at: _State) -> Answer:
-        count = _TIED * form.rank if self.step == "line" else 0
-        small = hulls.points.size <= _ENTRIES and not monitor.timed_out
+        count = 2 * form.rank if self.step == "line" else 0  # samples of each group that count as tied
+        small = hulls.points.size <= 50_000 and not monitor.timed_out  # one program of all samples stays warm
         program = PolyhedralRay(hulls, monitor) if count and small else None
         steep = program is None
-        limit = monitor.limit(_STEPS)
+        limit = monitor.limit(5000)
         flat = form.image.space.resolution * form.image.largest
-        window = max(_WINDOW, form.rank)
+        window = max(100, form.rank)
         mark = at.value
         for step in range(limit):
             if at.value <= flat:  # 0 lies on the boundary of U, as far as rounding can tell
@@ -112,7 +106,7 @@ class Rapminos(Solver[UnitNorm]):
             if steep:
                 new = _steepest(form, hulls, at, count, monitor)
                 decrease = 0.0 if new is None else 1.0 - new.value / max(at.value, 1e-300)
-                steep = decrease > (_STEEP if count else 0.0)
+                steep = decrease > (0.02 if count else 0.0)  # below, linear programs begin
             if new is None and count:
                 new, count = _linearised(form, hulls, at, count, program, monitor)
             if new is None or not new.value < at.value * (1.0 - 1e-15):
@@ -147,7 +141,7 @@ def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor
     """
     face = hulls.face(at.v, at.scores, count) if count else at.face
     d, size = max((_direction(hulls, face, n, monitor) for n in form.corners(at.v)), key=lambda pair: pair[1])
-    if not size > _STILL:
+    if not size > 1e-12:
         return None
     if not count:
         return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))

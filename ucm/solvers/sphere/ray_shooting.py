@@ -92,10 +92,7 @@ class RayPoint(NamedTuple):
 
 
 _LARGE = 100_000  # numbers in a conic program
-_GAP, _SHARPER = 1e-2, 1e-4  # relative gap of a nearest point, and the gap after a step without progress
-_STEPS, _INNER = 30, 20
-_SAME = 1e-7  # relative change of s at which the search ends
-_ZERO = 1e-10  # norm of a nearest point that is 0, relative
+_GAP = 1e-2  # relative gap of a nearest point until a step makes no progress
 
 Reach = Callable[[Vec], RayPoint | None]
 """What g reaches; None when no multiple of g is in U, the program failed, or the time was over."""
@@ -126,9 +123,9 @@ def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) ->
         v = normal / float(normal @ normal)
         s, _ = form.highest(v)
         gap, least = _GAP, monitor.zero * s
-        for _ in range(_STEPS):
+        for _ in range(30):
             moved = replace(image, center=image.center + s * g)
-            below = monitor.child(gap, _INNER, zero_tol=_ZERO)
+            below = monitor.child(gap, 20, zero_tol=1e-10)
             last = nearest.solve(moved, below, last)
             monitor.count_work(below)
             if monitor.timed_out:
@@ -143,10 +140,10 @@ def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) ->
                     s, v = height, trial
             if s <= least:
                 break
-            if before - s <= _SAME * before:
+            if before - s <= 1e-7 * before:
                 if gap < _GAP or not z.any():
                     break
-                gap = _SHARPER
+                gap = 1e-4
         return RayPoint(s, v, form.image.centers() if last is None else last.q, [])
 
     return reach
