@@ -45,8 +45,5 @@ def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list
 
 def _inside(R: ProximalPenalty, z: Vec) -> Vec:
     """Return z if it lies in the domain of R*, else a point of it, for norms and constraints the nearest."""
-    gauge = R.gauge(z)
-    if gauge == np.inf:  # the domain lies in a cone
-        z = R.project_onto_domain_cone(z)
-        gauge = R.gauge(z)
-    return z if gauge <= 1.0 else z - R.prox(z, 1.0)
+    z = R.project_onto_domain_cone(z)
+    return z if R.gauge(z) <= 1.0 else z - R.prox(z, 1.0)
