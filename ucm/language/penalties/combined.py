@@ -263,19 +263,18 @@ class CombinedPenalty:
         A violation at the size of rounding, relative to `size()`, that of the terms that cancel in z, is
         reported, since without it t would be 0. So is that of u, if no step from u reaches dom R*.
         """
-        over = self.gauge(u + z) - 1.0
-        if over <= 0.0:
-            return 1.0, 0.0
+        over, missed = self.gauge(u + z) - 1.0, 0.0
         if over == np.inf:  # the domain lies in a cone
             inside = self._project_onto_domain_cone(u + z)
-            violation = deviation(inside - u - z, size())
-            if 0.0 < violation <= _REPORTED:
-                step, remaining = self.feasible_step(inside - u, u, size)
-                return step, max(round_violation(violation), remaining)
+            away = deviation(inside - u - z, size())
+            if away <= _REPORTED:
+                z, over, missed = inside - u, self.gauge(inside) - 1.0, round_violation(away)
+        if over <= 0.0:
+            return 1.0, missed
         if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
-            return 1.0, over
+            return 1.0, max(over, missed)
         if not u.any():  # the gauge of t z is t times the gauge of z
-            return 1.0 / (1.0 + over), 0.0
+            return 1.0 / (1.0 + over), missed
         if self._box is not None and not self._unboxed:
             bound = np.where(z > 0.0, self._box[1], self._box[0])
             outside = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(bound))
@@ -283,7 +282,7 @@ class CombinedPenalty:
             step = max(float(steps.min(initial=1.0)), 0.0)
         else:
             step = last(lambda t: self.gauge(u + t * z) <= 1.0, 0.0, 1.0)[0]
-        return step, round_violation(self.gauge(u + step * z) - 1.0)
+        return step, max(missed, round_violation(self.gauge(u + step * z) - 1.0))
 
     def conjugate_bound(
         self, z: Vec, u: Vec, size: Callable[[], Bound], w: Vec | None, priced: float = np.inf
