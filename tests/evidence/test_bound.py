@@ -334,3 +334,41 @@ def test_weights_that_are_no_numbers_are_outside_of_their_set() -> None:
     assert _members([worst.weight_set] * 2, data, [q, q])[1] == 0.0
     for k in (0, 1):
         assert np.isnan(_members([worst.weight_set] * 2, data, [q * np.nan, q][:: 1 - 2 * k])[1])
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        L1(weights=[1, 0]),
+        GroupLasso([0, 1], weights=[1, 0]),
+        ucm.Quadratic([[1.0, 0.0], [0.0, 0.0]]),
+        ucm.Quadratic([[1.0, 1.0], [1.0, 1.0]]),
+        ucm.NonNegative(),
+        ucm.NonNegative([False, True]) + L1(weights=[1, 0]),
+        ucm.Bounds([-1.0, 0.0], [1.0, np.inf]),
+        ucm.LinearConstraint([[1.0, 0.0], [2.0, 0.0]], 0.0, 1.0),
+        ucm.LinearConstraint([[1.0, 0.0]], -1.0, 1.0) + L1(weights=[1, 0]),
+        GroupLasso([0, 1], weights=[1, 0]) + ucm.LinearConstraint([[0.0, 1.0]], 0.0),
+    ],
+    ids=repr,
+)
+def test_a_deviation_where_the_penalty_is_flat_proves_nothing(penalty: Any) -> None:
+    """A feature of size 1e-10 separates the samples, and its weight 1e10 has no penalty: the optimum is 0."""
+    x = np.array([[1.0, 1e-10], [-1.0, 1e-10], [1.0, -1e-10], [-1.0, -1e-10]])
+    y = np.array([1, 1, -1, -1])
+    for loss in (Hinge(), Logistic(), ucm.WorstMean(Hinge(), ucm.CappedSimplex(1.0))):
+        proof = ucm.compile(loss + penalty, x, y).certify(w=np.zeros(2), b=0.0, weights=np.full(4, 0.5))
+        assert proof.dual <= 1e-12, loss
+
+
+def test_a_dual_point_is_moved_to_where_the_penalty_is_flat() -> None:
+    """The gap of weights with a deviation of 1e-7 in features without penalty is that of the deviation."""
+    for penalty in (L1(weights=[0] * 3 + [1] * 10), GroupLasso([0] * 3 + [1] * 10, weights=[0, 1])):
+        for loss in (Hinge(), ucm.SquaredHinge(), Hinge() + ucm.SquaredHinge()):
+            plan = ucm.compile(loss + penalty, X, Y)
+            sol = plan.solve(tol=1e-9)
+            best = optimum(loss + penalty, X, Y)
+            noise = 1e-7 * np.random.default_rng(0).standard_normal(Y.size)
+            proof = plan.certify(w=sol.w, b=sol.b, weights=sol.weights * (1.0 + noise))
+            assert proof.kind == "global" and proof.relative_gap <= 1e-5
+            assert proof.dual <= best * (1.0 + 1e-7)

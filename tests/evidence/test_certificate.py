@@ -19,7 +19,7 @@ import ucm
 from ucm import neg, pos
 from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
-from ucm.evidence.certificate import certify, fault, interval
+from ucm.evidence.certificate import bracket, certify, fault, interval
 from ucm.evidence.feasible_point import INSIDE, moved_inside
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -453,3 +453,9 @@ def test_a_point_outside_of_a_domain_without_a_projection_goes_towards_its_centr
     q, p = moved(ucm.AffineImage(np.eye(3), ucm.CvxpyDomain(disc)), lambda q: 1.0001 * q / np.linalg.norm(q))
     np.testing.assert_allclose(np.cross(p, q), 0.0, atol=1e-12)
     assert 0.999 <= np.linalg.norm(p) <= 1.0
+
+
+def test_a_bound_that_is_no_number_proves_nothing() -> None:
+    for primal, dual in ((np.nan, 0.0), (1.0, np.nan), (np.inf, np.inf)):
+        found = bracket(primal, dual, 0.0, 1.0, rounding=0.0, size=1.0, wrong=None)
+        assert found.kind == "none" and np.isnan(found.gap)

@@ -412,3 +412,76 @@ def objective(s: Source, groups: bool = True) -> Case:
     X = size * X * columns(s, X.shape[1])
     model = loss(s, convex) + penalty(s, convex, X.shape[1])
     return Case(model, X, y, {**_groups(s, y), **weighing(s, y), **tolerance(s)})
+
+
+# --- worst means, constraints and intercepts --------------------------------------------------------
+def worst_mean(s: Source) -> Any:
+    """The worst mean of a convex loss, over samples or, where these have groups, over groups of them."""
+    D = s.pick([None, weights(s), weights(s), weights(s)])
+    if not s.grouped or s.integer(0, 1):
+        return ucm.WorstMean(loss(s, True, False), D)
+    every = [signed.group("A"), signed.group("B"), pos.group("A"), neg.group("A"), pos, neg]
+    groups = [s.pick(every) for _ in range(s.integer(1, 4))]
+    return ucm.WorstMean(s.pick([ucm.Hinge(), ucm.Logistic(), 2.0 * ucm.SquaredHinge()]), D, groups)
+
+
+def limits(s: Source, count: int) -> tuple[Any, Any]:
+    """Bounds of `count` constraints: equations, intervals or half-lines, most often with 0 inside."""
+    size = s.pick([1.0, 1.0, 0.125, 1e-3, 1e3])
+    low, high = [], []
+    for _ in range(1 if s.integer(0, 1) else count):
+        ends = -size * s.integer(0, 8) / 8, size * s.integer(0, 8) / 8
+        at = size * s.pick([0, 0, s.integer(-8, 8) / 8])
+        one = s.pick([ends, (-INF, ends[1]), (ends[0], INF), (at, at), (-INF, INF), (at, at + size)])
+        low.append(one[0])
+        high.append(one[1])
+    return (low[0], high[0]) if len(low) == 1 else (low, high)
+
+
+def fairness(s: Source) -> Any:
+    """A difference of means, of classes or of groups."""
+    every = [pos.mean - neg.mean, signed.mean]
+    if s.grouped:
+        pooled = [ucm.PooledMean(pos.group(g), neg.group(g)) for g in "AB"]
+        every += [pos.group("A").mean - pos.group("B").mean, pooled[0] - pooled[1], pooled[0] - pooled[1]]
+    return s.pick(every)
+
+
+def constraint(s: Source, n: int) -> Any:
+    kind = s.integer(0, 5)
+    if kind == 0:
+        return ucm.NonNegative([j == n - 1 or s.integer(0, 1) for j in range(n)])
+    if kind == 1:
+        return ucm.Bounds(*limits(s, n))
+    if kind == 2:
+        rows = [fairness(s) for _ in range(s.integer(1, 2))]
+        return ucm.LinearConstraint(rows, *limits(s, len(rows)))
+    rows = s.integer(1, min(n + 1, 4))
+    A = matrix(s, rows, n)
+    if not s.often(6):
+        A[-1] = 2.0 * A[0]
+    return ucm.LinearConstraint(A, *limits(s, rows))
+
+
+def constrained(s: Source) -> Case:
+    """An objective with worst means, constraints, or an intercept that is not free, and samples as in
+    `objective`."""
+    X, y = samples(s)
+    n = X.shape[1]
+    s.grouped = _divisible(s, y)
+    size = 1.0 if s.often(4) else s.pick([1e-6, 1e-3, 30.0, 1e3, 1e6])
+    X = size * X * columns(s, n)
+    joint, bound = s.pick([(True, False), (False, True), (True, True), (False, False)])
+    convex = joint or s.often(3)
+    total = loss(s, convex) if not joint else worst_mean(s)
+    if joint and not s.often(4):
+        total = total + s.pick([worst_mean, lambda s: loss(s, True, False)])(s)
+    R = penalty(s, convex, n)
+    for _ in range(s.integer(1, 2) if bound else 0):
+        R = R + constraint(s, n) if s.often(6) else constraint(s, n)
+    model = total + R
+    kind = s.integer(0 if joint or bound else 2, 4)
+    if kind >= 2:
+        free = None if kind < 4 and s.integer(0, 1) else "penalised"
+        model = model.with_intercept(free, s.pick([1.0, 1.0, 10.0, 0.125]) if free else 1.0)
+    return Case(model, X, y, {**_groups(s, y), **weighing(s, y), **tolerance(s)})

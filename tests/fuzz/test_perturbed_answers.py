@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import twins
-from draws import Case, Source, case, objective
+from draws import Case, Source, case, constrained, objective
 from guard import Tally, fuzz, guarded
 
 import ucm
@@ -75,9 +75,12 @@ def of_objective(c: Case, tally: Tally) -> str:
         twins.objective(c.model, data, sol.w, sol.b or 0.0),
         twins.intercept(c.model, data, sol.w)[1],
     ]
-    lowest = min(v for v in values if np.isfinite(v))
+    lowest = min((v for v in values if np.isfinite(v)), default=np.inf)
+    if lowest == np.inf:
+        return "no value"
     # an optimum of 0 is one of terms that have the size of the losses at w = 0, b = 0
-    size = max(abs(lowest), 1e-6 * abs(least), 1e-6 * twins.objective(c.model, data, zero, 0.0))
+    least = abs(least) if np.isfinite(least) else 0.0
+    size = max(abs(lowest), 1e-6 * least, 1e-6 * twins.loss(c.model.loss, np.zeros(data.y.size), data))
     return "judged" if _bound_of(plan, c, sol, np.random.default_rng(c.X.size), lowest, size) else "none"
 
 
@@ -99,6 +102,12 @@ def of_set(c: Case, tally: Tally) -> str:
 
 def test_perturbed_answers_of_objectives(record_property: Callable[[str, object], None]) -> None:
     fuzz(objective, of_objective, record_property, few=12, many=1_000)
+
+
+def test_perturbed_answers_of_worst_means_constraints_and_intercepts(
+    record_property: Callable[[str, object], None],
+) -> None:
+    fuzz(constrained, of_objective, record_property, few=6, many=500)
 
 
 def test_perturbed_answers_of_sets(record_property: Callable[[str, object], None]) -> None:

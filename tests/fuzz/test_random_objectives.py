@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import twins
 from claims import apart, held
-from draws import Case, Source, objective
+from draws import Case, Source, constrained, objective
 from guard import Tally, fuzz, guarded
 
 import ucm
-from ucm.errors import DataError, SolverError
+from ucm.errors import CompositionError, DataError, EmptySetError, SolverError
 
 CLOSE = 2e-6
 WORDS = ("on=pos", "on=neg", "group(", "weights=", "sample_weight", "class_weight", "Param")
+REFUSED = ("penalty of the intercept", "is in no group", "rows that contradict", "no w has")
 NAMED = (
     "optimal", "converged", "max_iter", "stalled", "local", "stationary", "unattained", "unbounded",
 )  # fmt: skip
@@ -40,7 +41,7 @@ def others(c: Case, data: twins.Bound, sol: Any) -> list[tuple[np.ndarray, float
 
 def compare(c: Case, tally: Tally) -> str:
     convex, data = twins.convex(c.model), twins.Bound.of(c.X, c.y, c.options)
-    said, best, w, b = twins.minimum(c.model, data) if convex else ("failed", np.inf, np.zeros(0), 0.0)
+    said, best = twins.minimum(c.model, data) if convex else ("failed", np.inf)
     if convex and said == "optimal":
         tally.convex += 1
     try:
@@ -49,6 +50,14 @@ def compare(c: Case, tally: Tally) -> str:
         if "leave the group out" not in str(error):
             raise AssertionError(f"refused: {error}") from error
         return "refused"
+    except CompositionError as error:
+        if not any(words in str(error) for words in REFUSED):
+            raise AssertionError(f"refused: {error}") from error
+        return "refused"
+    except EmptySetError as error:
+        if said == "optimal":
+            raise AssertionError(f"refused, and the reference has {best:.10g}") from error
+        return "empty"
     except SolverError as error:
         if said == "optimal":
             tally.doubt(c, f"SolverError: {error}")
@@ -61,16 +70,19 @@ def compare(c: Case, tally: Tally) -> str:
         assert not convex or said != "optimal" or sol.status == "unattained", told
         return sol.status
     here = twins.objective(c.model, data, sol.w, sol.b)
+    if np.isnan(here):
+        return "reference failed"
     zero = np.zeros(c.X.shape[1])
     least = twins.intercept(c.model, data, zero)[1]
+    terms = least if np.isfinite(least) else twins.loss(c.model.loss, np.zeros(data.y.size), data)
     off = abs(here - sol.objective)
     far = 1e-26 * float(sol.w @ sol.w) if "Quadratic" in repr(c.model) else 0.0  # along a flat direction
-    assert off <= 1e-8 * abs(here) + 1e-14 * least + far, f"{told}; its value is {here:.10g}"
+    assert off <= 1e-8 * abs(here) + 1e-14 * terms + far, f"{told}; its value is {here:.10g}"
     # --- a point below what is called optimal, or below the trivial ones
     assert here * (1 - tol) <= least * (1 + CLOSE) + 1e-12, f"{told}; w = 0 has {least:.10g}"
     if sol.status == "optimal" or sol.certificate.kind == "global":
-        points = [*others(c, data, sol), *([(w, b)] if said == "optimal" else [])]
-        values = [twins.objective(c.model, data, *point) for point in points]
+        values = [twins.objective(c.model, data, *point) for point in others(c, data, sol)]
+        values += [best] if said == "optimal" else []
         lowest = min(v for v in values if np.isfinite(v))
         bound = sol.certificate.dual
         assert bound <= lowest * (1 + CLOSE) + 1e-12, f"{told}; one has {lowest:.10g}"
@@ -91,6 +103,12 @@ def test_random_objectives_agree_with_their_definitions(
     record_property: Callable[[str, object], None],
 ) -> None:
     fuzz(objective, compare, record_property, few=20, many=3_000)
+
+
+def test_random_worst_means_constraints_and_intercepts_agree_with_their_definitions(
+    record_property: Callable[[str, object], None],
+) -> None:
+    fuzz(constrained, compare, record_property, few=10, many=1_500)
 
 
 @pytest.mark.slow

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.transforms.suppfunc import SuppFunc as suppfunc
 from scipy.optimize import minimize_scalar
 
 import ucm
@@ -24,6 +25,11 @@ SOLVERS: tuple[dict[str, Any], ...] = (
 """In this order, until one proves its answer or two of them agree."""
 AGREE = 1e-8
 """Optimal values that differ by less, relative to 1 plus their size, are the same."""
+MISSED, TINY = 1e-9, 1e-15
+MISSED, BARELY, TINY = 1e-9, 1e-8, 1e-15
+"""By how much a point, and that of a reference, may miss a constraint relative to its terms, and absolute."""
+FEW = (0.0, -1.0, 1.0, -0.25, 0.25)
+"""Intercepts that are tried beside worst means."""
 ReferenceProblem = tuple[Any, list[Any]]
 
 
@@ -114,6 +120,9 @@ def statistic(v: Any, data: Bound, dim: int) -> np.ndarray:
     if kind == "Mean":
         R, c = data.rows(v.samples)
         return c @ R / c.sum()
+    if kind == "PooledMean":  # without the factors of the classes
+        both = data.which(v.first) | data.which(v.second)
+        return data.copies[both] @ data.X[both] / data.copies[both].sum()
     if kind == "Covariance":
         R, c = data.rows(v.samples)
         R = R - c @ R / c.sum()
@@ -170,6 +179,8 @@ def confined(
         return [cp.norm(cp.multiply(np.sqrt(c), N * each - 1), 2) <= math.sqrt(rho * N)]
     if kind == "Box":
         return [each >= value(domain.lower), each <= value(domain.upper)]
+    if kind == "KLBall" and value(domain.alpha) == 1.0:  # the uniform distribution alone
+        return [N * each == 1]
     if kind == "KLBall":
         return [cp.sum(cp.multiply(c, -cp.entr(N * each))) / N <= -math.log(value(domain.alpha))]
     total, inside = conjugate(domain.loss, N * each, c)
@@ -280,7 +291,7 @@ def slack(inside: list[Any], *, equations: bool) -> float:
 # --- objectives -----------------------------------------------------------------------------------
 def counted(term: Any, data: Bound) -> np.ndarray:
     """What the samples weigh in a loss, those that `on` leaves out nothing."""
-    on = getattr(term, "on", None)
+    on = getattr(getattr(term, "term", term), "on", None)
     return data.c if on is None else data.c * data.which(on)
 
 
@@ -291,6 +302,14 @@ def loss(term: Any, t: Any, data: Bound) -> float:
         return value(term.factor) * loss(term.term, t, data)
     if kind == "LossSum":
         return sum(loss(one, t, data) for one in term.terms)
+    if kind == "WorstMean":
+        q, inside, parts = worst(term, data)
+        height = np.array([loss(term.loss, t, replace(data, c=c)) for c in parts])
+        unit = float(np.abs(height).max(initial=0.0)) or 1.0
+        if not math.isfinite(unit):
+            return math.inf
+        problem = cp.Problem(cp.Maximize((height / unit) @ q), inside)
+        return unit * float(problem.value) if solve(problem) == "optimal" else math.nan  # type: ignore[arg-type]
     c = counted(term, data)
     t, c = t[c > 0.0], c[c > 0.0]
     with np.errstate(over="ignore"):
@@ -312,19 +331,52 @@ def loss(term: Any, t: Any, data: Bound) -> float:
         return float(c @ each)
 
 
-def penalty(term: Any, w: np.ndarray) -> float:
-    kind, a = type(term).__name__, np.abs(w)
+def worst(term: Any, data: Bound) -> tuple[Any, list[Any], list[np.ndarray]]:
+    """The weights of a worst mean and their constraints, and the weights of the samples in each mean."""
+    if term.groups:
+        parts = [data.c * data.which(g) for g in term.groups]
+        q = cp.Variable(len(parts))
+        return q, weighed(term.weights, q, None), [c / c.sum() for c in parts]
+    c = counted(term.loss, data)
+    rows = np.flatnonzero(c)
+    q = cp.Variable(rows.size)
+    inside = weighed(term.weights, q, None, c[rows], m=float(data.c.sum()))
+    return q, inside, list(np.eye(c.size)[rows])
+
+
+def confines(term: Any, data: Bound, n: int) -> tuple[np.ndarray, Any, Any]:
+    """The rows of a constraint on w, and their bounds."""
+    kind = type(term).__name__
+    if kind == "NonNegative":
+        signed = np.ones(n) if term.features is None else term.features
+        return np.eye(n)[np.asarray(signed) > 0.0], 0.0, math.inf
+    if kind == "Bounds":
+        return np.eye(n), term.lb, term.ub
+    rows = [x if isinstance(x, np.ndarray) else statistic(x, data, n) for x in term.A]
+    return np.array(rows), term.lb, term.ub
+
+
+def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: float = MISSED) -> float:
+    """The penalty of w, and of the weight of a penalised intercept, which is a part of its norms; constraints
+    hold to `missed`."""
+    kind = type(term).__name__
     if kind in ("ScaledPenalty", "ScaledSplit"):
-        return value(term.factor) * penalty(term.term, w)
+        return value(term.factor) * penalty(term.term, w, data, last, missed)
     if kind == "PenaltySum":
-        return sum(penalty(one, w) for one in term.terms)
+        return sum(penalty(one, w, data, last, missed) for one in term.terms)
+    if kind in ("NonNegative", "Bounds", "LinearConstraint"):
+        A, low, high = confines(term, data, w.size)
+        size = np.abs(A) @ np.abs(w)
+        size = missed * (np.maximum(size, np.abs(A).sum(axis=1) * np.abs(w).max()) + TINY)
+        return 0.0 if np.all(A @ w >= low - size) and np.all(A @ w <= high + size) else math.inf
+    if kind not in ("Quadratic", "GroupLasso", "GroupMCP") and getattr(term, "weights", None) is None:
+        w = np.append(w, last)
+    a = np.abs(w)
     if kind == "L1":
         return float(a.sum() if term.weights is None else term.weights @ a)
     if kind == "Norm":
         top = float(a.max(initial=0.0)) or 1.0
         return top * float(np.linalg.norm(a / top, term.p))
-    if kind == "NonNegative":
-        return 0.0 if w.min() >= 0.0 else math.inf
     if kind == "Quadratic":
         sizes, axes = np.linalg.eigh(term.dense)  # no cancellation where w is far along 0
         sizes[sizes < 1e-14 * sizes[-1]] = 0.0
@@ -333,7 +385,7 @@ def penalty(term: Any, w: np.ndarray) -> float:
         sizes = np.array([np.linalg.norm(w[term.groups == g]) for g in np.unique(term.groups)])
         if kind == "GroupLasso":
             return float(sizes.sum())
-        return penalty(ucm.MCP(term.lam, term.gamma), sizes)
+        return penalty(ucm.MCP(term.lam, term.gamma), sizes, data)
     if kind == "L2":
         return float(a @ a)
     if kind == "Lp":
@@ -355,12 +407,19 @@ def penalty(term: Any, w: np.ndarray) -> float:
     raise NotImplementedError(kind)
 
 
-def objective(model: Any, data: Bound, w: np.ndarray, b: float) -> float:
-    return loss(model.loss, data.y * (data.X @ w + b), data) + penalty(model.penalty, w)
+def objective(model: Any, data: Bound, w: np.ndarray, b: float, missed: float = MISSED) -> float:
+    last = b / model.scaling if model.intercept == "penalised" else 0.0
+    return loss(model.loss, data.y * (data.X @ w + b), data) + penalty(model.penalty, w, data, last, missed)
 
 
 def intercept(model: Any, data: Bound, w: np.ndarray) -> tuple[float, float]:
-    """The best b found for w on the kinks of the losses and between them, and the value there."""
+    """The best b found for w on the kinks of the losses and between them, and the value there; beside worst
+    means, whose values are programs, the best of a few."""
+    if model.intercept is None:
+        return 0.0, objective(model, data, w, 0.0)
+    if any(isinstance(node, ucm.WorstMean) for node in model.walk()):
+        few = (objective(model, data, w, b) for b in FEW)
+        return min(zip(FEW, few, strict=True), key=lambda pair: pair[1])
     reach, scores = [0.0, 1.0, 0.5, 0.25, 0.01, -1e-4], data.X @ w
     kinks = {float(c) for k in reach for c in (data.y * k - scores)}
     tries = sorted(kinks | {b + d for b in kinks for d in (-1e-3, 1e-3)} | {-3.0, 3.0, -30.0, 30.0})
@@ -385,6 +444,11 @@ def loss_expression(term: Any, t: Any, data: Bound) -> Any:
         return value(term.factor) * loss_expression(term.term, t, data)
     if kind == "LossSum":
         return sum(loss_expression(one, t, data) for one in term.terms)
+    if kind == "WorstMean":
+        q, inside, parts = worst(term, data)
+        heights = cp.Variable(len(parts))
+        own = [heights[k] >= loss_expression(term.loss, t, replace(data, c=c)) for k, c in enumerate(parts)]
+        return suppfunc(q, inside)(heights) + cp.transforms.indicator(own)
     c = counted(term, data)
     t, c = t[np.flatnonzero(c > 0.0)], c[c > 0.0]
     if kind == "Exponential":
@@ -400,18 +464,32 @@ def loss_expression(term: Any, t: Any, data: Bound) -> Any:
     return c @ (short if term.p == 1.0 else cp.power(short, term.p, approx=False))
 
 
-def penalty_expression(term: Any, w: Any) -> Any:
+def penalty_expression(term: Any, w: Any, data: Bound, last: Any = None) -> Any:
     kind = type(term).__name__
     if kind == "ScaledPenalty":
-        return value(term.factor) * penalty_expression(term.term, w)
+        return value(term.factor) * penalty_expression(term.term, w, data, last)
     if kind == "PenaltySum":
-        return sum(penalty_expression(one, w) for one in term.terms)
+        return sum(penalty_expression(one, w, data, last) for one in term.terms)
+    if kind in ("NonNegative", "Bounds", "LinearConstraint"):
+        A, low, high = confines(term, data, w.size)
+        unit = np.abs(A * data.units).max(axis=1, initial=0.0)
+        unit = np.where(unit > 0.0, unit, 1.0)
+        ends = [(sign, np.broadcast_to(x, unit.shape)) for sign, x in ((1.0, low), (-1.0, high))]
+        inside = [
+            sign * ((A[k] / unit[k]) @ w - x[k] / unit[k]) >= 0
+            for sign, x in ends for k in np.flatnonzero(np.isfinite(x))
+        ]  # fmt: skip
+        return cp.transforms.indicator(inside) if inside else 0.0
+    if (
+        last is not None
+        and kind not in ("Quadratic", "GroupLasso")
+        and getattr(term, "weights", None) is None
+    ):
+        w = cp.hstack([w, last])
     if kind == "L1":
         return cp.norm1(w if term.weights is None else cp.multiply(term.weights, w))
     if kind == "Norm":
         return norm(w, term.p)
-    if kind == "NonNegative":
-        return cp.transforms.indicator([w >= 0])
     if kind == "Quadratic":
         return cp.quad_form(w, cp.psd_wrap(term.dense))
     if kind == "GroupLasso":
@@ -422,16 +500,20 @@ def penalty_expression(term: Any, w: Any) -> Any:
     return cp.sum(cp.power(cp.abs(w), term.p, approx=False))
 
 
-def minimum(model: Any, data: Bound) -> tuple[str, float, np.ndarray, float]:
-    """What Clarabel says of a convex objective, the value there by its definition, w and b."""
+def minimum(model: Any, data: Bound) -> tuple[str, float]:
+    """What Clarabel says of a convex objective, and the value there by its definition."""
     n, scale = data.X.shape[1], data.units
-    v, b = cp.Variable(n), cp.Variable()
-    losses = loss_expression(model.loss, cp.multiply(data.y, (data.X / scale) @ v + b), data)
+    v, b = cp.Variable(n), cp.Variable() if model.intercept else 0.0
+    last = b / model.scaling if model.intercept == "penalised" else None
+    try:
+        losses = loss_expression(model.loss, cp.multiply(data.y, (data.X / scale) @ v + b), data)
+    except NotImplementedError:  # CVXPY has no support functions of sets with power cones
+        return "failed", math.inf
     w = cp.multiply(1.0 / scale, v)
-    said = solve(cp.Problem(cp.Minimize(losses + penalty_expression(model.penalty, w))))
+    said = solve(cp.Problem(cp.Minimize(losses + penalty_expression(model.penalty, w, data, last))))
     if said != "optimal" or v.value is None:
-        return "failed", math.inf, np.zeros(n), 0.0
-    w, at = v.value / scale, float(b.value)
-    if any(isinstance(node, ucm.NonNegative) for node in model.walk()):
+        return "failed", math.inf
+    w, at = v.value / scale, float(b.value) if model.intercept else 0.0
+    if any(isinstance(node, ucm.NonNegative) and node.features is None for node in model.walk()):
         w = np.maximum(w, 0.0)
-    return said, objective(model, data, w, at), w, at
+    return said, objective(model, data, w, at, BARELY)

@@ -339,3 +339,18 @@ def test_quasi_newton_steps_end_at_the_limit() -> None:
         solution = plan.solve(callback=lambda record: record["iteration"] >= 2)
     assert solution.status == "interrupted" and solution.stats.iterations == 2
     assert plan.solve().status == "optimal"
+
+
+def test_the_uniform_distribution_alone_is_verified() -> None:
+    """A KL ball of radius 0, where the cones of the reference have no interior."""
+    plan = ucm.compile(WorstMean(Hinge(), KLBall(1.0)) + _lam, _X, _y)
+    mean = ucm.solve(Hinge() + _y.size * _lam, _X, _y)
+    assert plan.solve().objective == pytest.approx(mean.objective / _y.size, rel=1e-6)
+    assert plan.verify()
+
+
+def test_slopes_that_overflow_have_no_kink() -> None:
+    """The weights of an answer elsewhere, at margins where the slopes of an exponential are infinite."""
+    plan = ucm.compile(WorstMean(ucm.Exponential(), KLBall(0.5)) + _lam, _X, _y)
+    found = plan.certify(w=np.full(_X.shape[1], -1e4), b=0.0, weights=np.ones(_y.size) / _y.size)
+    assert found.primal == np.inf and found.dual < np.inf

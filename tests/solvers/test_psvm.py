@@ -18,6 +18,7 @@ from sklearn.svm import SVC, LinearSVC
 from typed import known, scikit
 
 import ucm
+from ucm.compiler.objective import negative_curvature
 from ucm.data.bound_data import bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel, kernel_of
@@ -376,6 +377,17 @@ def test_a_set_in_an_indefinite_kernel_has_no_lower_bound() -> None:
     with pytest.warns(ucm.ConvergenceWarning, match="the kernel is indefinite"):
         found = plan.solve()
     assert (found.status, found.certificate.kind, found.certificate.dual) == ("indefinite", "none", -np.inf)
+    certificate = plan.certify(weights=found.weights)
+    assert (certificate.kind, certificate.dual) == ("none", -np.inf)
+    assert "taken as positive semidefinite" in str(certificate)
+
+
+def test_a_part_of_many_support_vectors_shows_an_indefinite_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, _ = sample(40)
+    monkeypatch.setattr("ucm.compiler.objective._TESTED", 15)
+    kernel, _ = kernel_of("sigmoid", X, gamma=2.0, coef0=-1.0)
+    message = negative_curvature(Gram(kernel, X), np.ones(40, dtype=bool))
+    assert message is not None and "over 14 support vectors" in message
 
 
 @pytest.mark.parametrize("limit", [None, 3])

@@ -668,7 +668,7 @@ def _judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> V
             f"a relative violation of {certificate.violation:.2g}; take another solver, or project the "
             "blocks of a solver of your own onto their domains (ucm.testing.check_solver finds the error)"
         )
-    if certificate.kind != "none" and math.isnan(certificate.relative_gap + certificate.violation):
+    if math.isnan(certificate.gap) or (certificate.kind != "none" and math.isnan(certificate.violation)):
         raise SolverError(
             f"solver {solver!r}: expected an answer with a finite objective, got {certificate}; "
             "the numbers overflow, or the set has no bound: scale the features, or bound the domains"

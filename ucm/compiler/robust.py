@@ -39,7 +39,7 @@ from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.evidence.certificate import at_zero, certify, is_proven, unproven
+from ucm.evidence.certificate import at_zero, certify, is_proven, unproven, without_lower_bound
 from ucm.evidence.external_certificate import both_sides, broken_rule, of_weights
 from ucm.evidence.feasible_point import member, nearest_member
 from ucm.evidence.reference import Verification, linearised, reference_problem, verify, verify_stationary
@@ -154,7 +154,12 @@ class _RobustLowering(Lowering[Form]):
             raise ParameterError(
                 "certify: expected an answer, got none; give w, weights of the samples or a point x of U"
             )
-        return both_sides(model, data, unit, x, violation, broken)
+        certificate = both_sides(model, data, unit, x, violation, broken)
+        rows = [v != 0.0 for v in (c, weights) if v is not None]
+        if data.space.gram is None or not rows:
+            return certificate
+        indefinite = negative_curvature(data.space.gram, np.logical_or.reduce(rows))
+        return certificate if indefinite is None else without_lower_bound(certificate)
 
     def _summand_points(self, q: list[Vec]) -> tuple[Vec, ...]:
         """Return the point of every Minkowski summand, after a check for changed samples."""

@@ -86,8 +86,9 @@ class Gram:
 
     @property
     def description(self) -> str:
-        """The kernel in words; "" for the linear kernel."""
-        return "" if self.kernel.name == "linear" else str(self.kernel)
+        """The kernel in words, with the assumption of bounds; "" for the linear kernel."""
+        assumed = "" if self.kernel.definite else ", taken as positive semidefinite"
+        return "" if self.kernel.name == "linear" else f"{self.kernel}{assumed}"
 
     @property
     def fits(self) -> bool:

@@ -74,7 +74,7 @@ def bracket(
     `size` is that of the points, to tell an overflow; `curved` is how far apart rounding of the
     violation may bring the bounds. A larger contradiction raises `SolverError` with the `fault` of
     `wrong`; None where bounds may contradict each other. `kind` is that of two finite bounds; it is
-    "none" where one is infinite.
+    "none" where one is infinite or NaN.
     """
     if not violation <= INSIDE:
         dual = -math.inf
@@ -93,7 +93,8 @@ def bracket(
     relative = gap / unit if math.isfinite(gap) else math.inf
     if math.isnan(gap) or not math.isfinite(unit):  # numbers overflow: an answer that is refused
         relative = math.nan
-    return Certificate(primal, dual, gap, relative, violation, "none" if math.isinf(gap) else kind)
+    proven = math.isfinite(gap) and math.isfinite(unit)
+    return Certificate(primal, dual, gap, relative, violation, kind if proven else "none")
 
 
 def interval(

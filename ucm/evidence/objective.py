@@ -168,7 +168,8 @@ def _gradient(loss: ConvexLoss, margin: Vec) -> Vec:
     u = loss.offset - margin
     h = _NEAR * (1.0 + np.abs(u))
     before, after = loss.gradient(u - h), loss.gradient(u + h)
-    return np.where(after - before <= _JUMP * np.abs(after), loss.gradient(u), 0.0)
+    with np.errstate(invalid="ignore"):  # of slopes that overflow
+        return np.where(after - before <= _JUMP * np.abs(after), loss.gradient(u), 0.0)
 
 
 def _coefficients(A: LinearMap, beta: Vec, s: Vec) -> Vec:

@@ -20,10 +20,12 @@ _ROUNDS, _MET = 200, 1e-15  # of corrections; relative residual of the sum
 
 
 def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list[Vec] | None:
-    """Return z_k in the domains of the conjugates that nearly sum to z; None if the program fails.
+    """Return z_k in the domains of the conjugates that nearly sum to z; None if the program fails or z overflows.
 
     In units x of w and of z, the program is `min ||x - w - z||^2 / 2 + sum_k R_k(x_k)` over `x_k = x`.
     """
+    if not np.isfinite(z).all():
+        return None
     size, steep = float(np.abs(w).max(initial=0.0)) or 1.0, float(np.abs(z).max(initial=0.0)) or 1.0
     x, each = cp.Variable(w.size), [cp.Variable(w.size) for _ in terms]
     total = 0.5 * cp.sum_squares(x - (w / size + z / steep))
@@ -45,8 +47,5 @@ def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list
 
 def _inside(R: ProximalPenalty, z: Vec) -> Vec:
     """Return z if it lies in the domain of R*, else a point of it, for norms and constraints the nearest."""
-    gauge = R.gauge(z)
-    if gauge == np.inf:  # the domain lies in a cone
-        z = R.project_onto_domain_cone(z)
-        gauge = R.gauge(z)
-    return z if gauge <= 1.0 else z - R.prox(z, 1.0)
+    z = R.project_onto_domain_cone(z)
+    return z if R.gauge(z) <= 1.0 else z - R.prox(z, 1.0)

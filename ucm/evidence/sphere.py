@@ -89,6 +89,11 @@ def contradiction(model: RobustMargin, data: Data, form: UnitNorm, bound: float,
     probability one.
     """
     generator, (p, n) = np.random.default_rng(0), (model.norm, form.image.n)
+
+    def width(u: Vec) -> float:
+        ends = (model.set.support(data, sign * u, {})[0] for sign in (1.0, -1.0))
+        return sum(ends) / data.space.norm(u)
+
     for v in generator.standard_normal((_TRIALS, form.rank)):
         w = form.lift(form.inside(v))
         f = model.set.support(data, -w, {})[0]
@@ -97,10 +102,9 @@ def contradiction(model: RobustMargin, data: Data, form: UnitNorm, bound: float,
     if form.flat:
         u = form.image.off_lines(generator.standard_normal(n))
         u = u - form.lift(form.lower(u))
-        u = u / data.space.norm(u)
-        width = sum(model.set.support(data, sign * u, {})[0] for sign in (1.0, -1.0))
-        if width > _CLEAR * size:
-            return f"the certificate contradicts the support function (width {width:.2g} beside the span"
+        beside, along = width(u), width(form.lift(generator.standard_normal(form.rank)))
+        if beside > _CLEAR * max(size, along):
+            return f"the certificate contradicts the support function (width {beside:.2g} beside the span"
     return ""
 
 

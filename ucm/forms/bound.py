@@ -38,8 +38,8 @@ from ucm.data.gram import Gram
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import SolverError
 from ucm.forms.monitor import INSIDE
-from ucm.language.contracts import round_violation
-from ucm.language.penalties.combined import CombinedPenalty, slope_near
+from ucm.language.contracts import ROUNDING, round_violation
+from ucm.language.penalties.combined import CombinedPenalty, deviation, slope_near
 from ucm.language.terms import Bound, ConvexLoss, Penalty, ProximalPenalty, SubtractedPart
 
 Terms = Sequence[tuple[ConvexLoss, Vec]]
@@ -50,6 +50,8 @@ Split = Callable[[tuple[ProximalPenalty, ...], Vec, Vec], list[Vec] | None]
 """A function of the terms of R, z and w; it returns z_k in the domains of the R_k* that nearly sum to z."""
 
 _REST = 1e-13  # of the slopes: a base point that counts as 0
+_EXACT = 1e-15  # of the terms: an image that needs no further move
+_MOVES = 4  # of a dual point
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
 
@@ -67,8 +69,12 @@ def lower_bound(
     A bound of `enough` ends the search. Otherwise the bound of the base point is tried too, and along a
     multiple of the squared l2 norm the best point of the segment; a sum of penalties without a proximal map
     is split by `split`. NaN, where squares overflow, proves nothing.
+
+    Where R is flat along a line, R* is finite only at points orthogonal to it. A deviation costs its product
+    with an optimal w, which nothing bounds, so the dual point is moved until only rounding is left.
     """
     best, gain, conjugate = (False, -np.inf, 0.0), 0.0, 0.0
+    dual = normal.moved(dual, R, u)
     for conjugate, fraction, missed in normal.conjugates(R, dual, u, split):
         gain, violation = dual.gain(fraction), max(missed, dual.outside)
         if not np.isnan(gain - conjugate):
@@ -112,6 +118,13 @@ class Dual(ABC):
     @abstractmethod
     def mass(self) -> float:
         """The sum of the absolute coefficients of `images`."""
+
+    def moved(self, rows: NDArray[np.float64], missed: Vec) -> Dual | None:
+        """Return a dual point whose sum of `beta_i y_i rows_i` is less by `missed`, where slopes have room.
+
+        None if the samples are not at hand, or the sum of a class is fixed.
+        """
+        return None
 
 
 def balanced(up: float, down: float, excess: float) -> tuple[float, float, float]:
@@ -176,6 +189,8 @@ class SampleDual(Dual):
         shares: Shares | None = None,
         free: bool = True,
     ) -> None:
+        self.y, self.margin, self.tilt, self.shares, self.free = y, margin, tilt, shares, free
+        self.class_sum = class_sum
         self.terms, beta = terms, tilt  # of the base point; None for 0
         self.base: list[Bound] = []
         for loss, c in terms:
@@ -224,6 +239,30 @@ class SampleDual(Dual):
     @property
     def mass(self) -> float:
         return float(np.abs(self.combination).sum())
+
+    def moved(self, rows: NDArray[np.float64], missed: Vec) -> SampleDual | None:
+        """Return the point after the least change of beta, in units of the room of the slopes.
+
+        The normal equations of the change leave an error, which another move corrects.
+        """
+        if self.class_sum is not None:
+            return None
+        slopes, room = np.zeros(self.y.size), np.zeros(self.y.size)
+        for (loss, c), s0, d in zip(self.terms, self.base, self.change, strict=True):
+            s, (low, high) = clipped(s0 + self.keep * d, loss), loss.ends
+            slopes += times(c, s)
+            room += times(c, np.minimum(np.minimum(s - low, high - s), np.maximum(np.abs(s), 1.0)))
+        if self.free:
+            beta = slopes if self.tilt is None else slopes + self.tilt
+            rows, missed = np.column_stack([rows, np.ones(self.y.size)]), np.append(missed, self.y @ beta)
+        rows = (room * self.y)[:, None] * rows
+        unit = np.linalg.norm(rows, axis=0)
+        rows = rows / np.where(unit > 0.0, unit, 1.0)
+        change = rows @ np.linalg.lstsq(rows.T @ rows, missed / np.where(unit > 0.0, unit, 1.0))[0]
+        slopes = slopes - room * np.clip(change, -1.0, 1.0)
+        return SampleDual(
+            self.terms, self.y, self.margin, slopes, self.tilt, shares=self.shares, free=self.free
+        )
 
     @functools.cached_property
     def combination(self) -> Vec:
@@ -393,6 +432,29 @@ class FeatureNormal:
         """Return `R*(0)`, minus the least value of R."""
         return R.conjugate(np.zeros_like(self.w))
 
+    def sizes(self, dual: Dual) -> Bound:
+        """Return the sizes of the terms of an image, by feature if the samples are at hand."""
+        if isinstance(dual, SampleDual) and self.X.shape[0]:
+            return np.asarray(abs(self.X).T @ np.abs(dual.combination)).ravel()
+        return (float(abs(self.X).max()) if self.largest is None else self.largest()) * dual.mass
+
+    def moved(self, dual: Dual, R: CombinedPenalty, u: Vec) -> Dual:
+        """Return the dual point moved until u plus its image lies in the cone of dom R*, or near to it."""
+        for _ in range(_MOVES):
+            z, base = dual.images(self.adjoint)
+            point = u + base + z
+            face = R.normals(point) if self.X.shape[0] and np.isfinite(point).all() else None
+            if face is None:
+                break
+            N, missed = face
+            if (np.abs(missed) <= _EXACT * (np.abs(N).T @ (self.sizes(dual) + np.abs(u)))).all():
+                break
+            change = dual.moved(np.asarray(self.X @ N), missed)
+            if change is None:
+                break
+            dual = change
+        return dual
+
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         """Yield upper bounds of `R*` at parts of the segment of a dual point, by several methods.
 
@@ -405,22 +467,30 @@ class FeatureNormal:
             yield np.inf, 1.0, 0.0
             return
 
-        def size() -> float:
-            largest = float(abs(self.X).max()) if self.largest is None else self.largest()
-            return largest * dual.mass
+        def size() -> Bound:
+            return self.sizes(dual) + np.abs(u)
 
-        yield R.conjugate_bound(z, u, size, self.w)
+        priced = np.inf if split is None else ROUNDING
+        yield R.conjugate_bound(z, u, size, self.w, priced)
         for head, remaining_terms in R.prox_splittings():  # the others take their slopes at w
             slopes = [slope_near(h, self.w, z) for h in remaining_terms]
-            value, fraction, missed = head.conjugate_bound(z - sum(slopes), u, size, self.w)
+            value, fraction, missed = head.conjugate_bound(z - sum(slopes), u, size, self.w, priced)
             value += sum(h.conjugate(fraction * g) for h, g in zip(remaining_terms, slopes, strict=True))
             yield value, fraction, missed
         each = None if split is None or R.proximal() else split(R.terms, z + u, self.w)
         if each is not None:
-            left = z + u - sum(each)
+            left, step = z + u - sum(each), 1.0
+            if not u.any():  # the terms take what they can, and the step makes room for it
+                taken = []
+                for h in R.terms:
+                    taken.append(h.project_onto_domain_cone(left))
+                    left = left - taken[-1]
+                step = 1.0 / (1.0 + max(h.gauge(g) for h, g in zip(R.terms, taken, strict=True)))
+                each = [step * (g + more) for g, more in zip(each, taken, strict=True)]
             value = sum(h.conjugate(g) for h, g in zip(R.terms, each, strict=True))
-            missed = round_violation(float(np.abs(left).max()) / (size() or 1.0))
-            yield value + abs(float(left @ self.w)), 1.0, missed
+            missed = deviation(left, size())
+            cost = abs(float(left @ self.w)) if missed <= priced else np.inf
+            yield value + cost, step, round_violation(missed)
 
 
 @dataclass(frozen=True)
@@ -455,6 +525,9 @@ class KernelNormal:
 
     def conjugate_at_zero(self, R: CombinedPenalty) -> float:
         return 0.0
+
+    def moved(self, dual: Dual, R: CombinedPenalty, u: Vec) -> Dual:
+        return dual
 
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         """Return the upper bound `||z||^2 / (4 lam)` of the conjugate of `lam ||w||_2^2`.

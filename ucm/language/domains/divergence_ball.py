@@ -150,7 +150,11 @@ class KLBall(SimplexDomain):
         return Size(self.alpha, lambda alpha: -np.log(alpha), lambda radius: math.exp(-radius))
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
-        return [samples.mean(cp.rel_entr(samples.density(q), 1.0)) <= size]
+        density = samples.density(q)
+        match size:
+            case float() if size <= 0.0:  # the uniform distribution alone, where a cone has no interior
+                return [density == 1.0]
+        return [samples.mean(cp.rel_entr(density, 1.0)) <= size]
 
     def formula(self, notation: Notation) -> str:
         q, log = notation.sub("q", "i"), notation.word("log")

@@ -20,6 +20,8 @@ from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, last
 
 _ZERO = ScaledPenalty(0.0, L2())  # the zero function
 _STEP = 1e-6  # relative
+_DENSE = 1000  # directions of dense systems
+_SWEEPS = 30  # of projections on the cones of a sum
 _FULL_STEP = 0.9  # the step from which on a differentiable term takes the remainder of z
 _REPORTED = 1e-6  # the largest distance from the domain, relative to the terms that cancel in z, to report
 
@@ -34,8 +36,13 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
     if size == 0.0 or not 0.0 < steep < np.inf:
         return np.zeros_like(w)
     t = _STEP * size / steep
-    g = (w - h.prox(w, t)) / t
+    g = h.project_onto_domain_cone((w - h.prox(w, t)) / t)
     return g / max(h.gauge(g), 1.0)
+
+
+def deviation(missed: Vec, size: Bound) -> float:
+    """Return the largest entry of a deviation relative to the size of the terms that cancel in it."""
+    return float((np.abs(missed) / np.where(np.asarray(size) > 0.0, size, 1.0)).max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -211,30 +218,63 @@ class CombinedPenalty:
         return last(lambda r: self._h.gauge(self._shrunk(z, r)) > r, 0.0, top)[1]
 
     def _project_onto_domain_cone(self, z: Vec) -> Vec:
-        """Return the projection of z on the cone of dom R* if R is box terms or h alone, else z."""
-        if self.norms[1] > 0.0 or (self._box is not None and self._unboxed):
+        """Return the projection of z on the cone of dom R*, the sum of those of the terms."""
+        if self.norms[1] > 0.0:
             return z
-        return self._h.project_onto_domain_cone(z) if self._box is None else box_cone(z, *self._box)
+        cones = [h.project_onto_domain_cone for h in self._unboxed]
+        if self._box is not None:
+            cones.insert(0, functools.partial(box_cone, lower=self._box[0], upper=self._box[1]))
+        if len(cones) < 2:
+            return (cones[0] if cones else np.zeros_like)(z)
+        parts, left = [np.zeros_like(z) for _ in cones], z
+        for _ in range(_SWEEPS):
+            before = left
+            for k, project in enumerate(cones):
+                part = project(left + parts[k])
+                parts[k], left = part, left + parts[k] - part
+            if np.array_equal(left, before):
+                break
+        return z - left
 
-    def feasible_step(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
+    def normals(self, z: Vec) -> tuple[NDArray[np.float64], Vec] | None:
+        """Return the normals, (n, d), of the face next to z of the cone of dom R*, and distances, (d,).
+
+        The cone is polyhedral, so that its projection is linear near a point of the face; the normals are the
+        null space of its derivative. None if z lies in the cone, or d is too large for dense systems.
+        """
+        inside = self._project_onto_domain_cone(z)
+        out = inside != z
+        if not out.any():
+            return None
+        if not inside[out].any():  # some entries of z are 0 in the face
+            return (np.eye(z.size)[:, out], z[out]) if out.sum() <= _DENSE else None
+        if z.size > _DENSE:
+            return None
+        step = _STEP * float(np.abs(z).max())
+        J = np.array(
+            [(self._project_onto_domain_cone(inside + step * e) - inside) / step for e in np.eye(z.size)]
+        )
+        e, V = np.linalg.eigh(0.5 * (J + J.T))
+        return V[:, e < 0.5], (z - inside) @ V[:, e < 0.5]
+
+    def feasible_step(self, z: Vec, u: Vec, size: Callable[[], Bound]) -> tuple[float, float]:
         """Return the largest step t in [0, 1] with `u + t z` in dom R*, and the violation accepted.
 
         A violation at the size of rounding, relative to `size()`, that of the terms that cancel in z, is
         reported, since without it t would be 0. So is that of u, if no step from u reaches dom R*.
         """
-        over = self.gauge(u + z) - 1.0
-        if over <= 0.0:
-            return 1.0, 0.0
+        over, missed = self.gauge(u + z) - 1.0, 0.0
         if over == np.inf:  # the domain lies in a cone
             inside = self._project_onto_domain_cone(u + z)
-            violation = float(np.abs(inside - u - z).max()) / (size() or 1.0)
-            if 0.0 < violation <= _REPORTED:
-                step, remaining = self.feasible_step(inside - u, u, size)
-                return step, max(violation, remaining)
+            away = deviation(inside - u - z, size())
+            if away <= _REPORTED:
+                z, over, missed = inside - u, self.gauge(inside) - 1.0, round_violation(away)
+        if over <= 0.0:
+            return 1.0, missed
         if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
-            return 1.0, over
+            return 1.0, max(over, missed)
         if not u.any():  # the gauge of t z is t times the gauge of z
-            return 1.0 / (1.0 + over), 0.0
+            return 1.0 / (1.0 + over), missed
         if self._box is not None and not self._unboxed:
             bound = np.where(z > 0.0, self._box[1], self._box[0])
             outside = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(bound))
@@ -242,25 +282,26 @@ class CombinedPenalty:
             step = max(float(steps.min(initial=1.0)), 0.0)
         else:
             step = last(lambda t: self.gauge(u + t * z) <= 1.0, 0.0, 1.0)[0]
-        return step, round_violation(self.gauge(u + step * z) - 1.0)
+        return step, max(missed, round_violation(self.gauge(u + step * z) - 1.0))
 
     def conjugate_bound(
-        self, z: Vec, u: Vec, size: Callable[[], float], w: Vec | None
+        self, z: Vec, u: Vec, size: Callable[[], Bound], w: Vec | None, priced: float = np.inf
     ) -> tuple[float, float, float]:
         """Return an upper bound of `R*(u + t z)`, with the step t and the violation of `feasible_step`.
 
         The bound is `R*` itself if the sum has a proximal map. Otherwise `R* <= sum_k R_k*(z_k)` for any z_k
         that sum to z, with equality for subgradients at the minimum: the differentiable terms take their
-        gradients at w. A violation adds its product with w.
+        gradients at w. A violation adds its product with w; of a deviation from the cone of dom R* only an
+        optimal w would prove its price, so that the bound is inf if it is above `priced`.
         """
         if w is None or self.proximal():
             step, violation = self.feasible_step(z, u, size)
             point, cost = u + step * z, 0.0
             inside = self._project_onto_domain_cone(point)
             if w is not None and (violation or not np.array_equal(inside, point)):
-                outside = float(np.abs(inside - point).max()) / (size() or 1.0)
+                outside = deviation(inside - point, size())
                 inside = inside / max(self.gauge(inside), 1.0) if violation else inside
-                cost = abs(float((point - inside) @ w))
+                cost = abs(float((point - inside) @ w)) if outside <= priced else np.inf
                 violation = max(violation, round_violation(outside))
             return self.conjugate(point) + cost, step, violation
         slopes = {R: g for R in self._unboxed if (g := R.gradient(w)) is not None}
@@ -271,7 +312,7 @@ class CombinedPenalty:
             slopes[free] = slopes[free] + z + u
             return sum((R.conjugate(g) for R, g in slopes.items()), start=0.0), 1.0, 0.0
         point = w if remaining.proximal() else None
-        value, step, violation = remaining.conjugate_bound(z, u, size, point)
+        value, step, violation = remaining.conjugate_bound(z, u, size, point, priced)
         if free is not None and step > _FULL_STEP:  # an error of second order
             slopes[free], step = slopes[free] + (1.0 - step) * z, 1.0
         return value + sum(R.conjugate(step * g) for R, g in slopes.items()), step, violation

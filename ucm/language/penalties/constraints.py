@@ -25,7 +25,7 @@ _HOLDS = 1e-9  # of the terms of a row: a violation that counts as rounding
 _PROJECTED = 1e-13  # of the product of a row and the largest weight: the rounding of a projection
 _ROUNDING = 1e-10  # of a vector: its distance from a cone that counts as 0
 _ACTIVE = 1e-6  # of the terms of a row: a slack that counts as 0 for multipliers
-_ZERO = 1e-15  # of the largest entry of a point: an entry of its projection that is rounding
+_ZERO = 1e-15  # of the largest entry of a point: an entry of its projection, or a distance, that is rounding
 _WITHOUT = 1e-12  # of the residual of the distance program: no w meets the rows
 
 Rows = NDArray[np.float64]
@@ -200,14 +200,15 @@ class LinearConstraint(ProximalPenalty):
     def conjugate(self, z: Vec) -> float:
         """Return the least `h'u` over u >= 0 with `G'u = z`, z projected on the cone of these."""
         G, h, _, _ = self.upper
-        u, _ = _nonnegative(G.T, z)
+        u, nearest = _nonnegative(G.T, z)
         top, size = float(u.max(initial=0.0)), float(np.abs(h).max(initial=0.0)) or 1.0
         if top > 0.0 and np.linalg.matrix_rank(G) < h.size:  # several u: any of them gives an upper bound
             found = scipy.optimize.linprog(h / size, A_eq=G.T, b_eq=G.T @ u / top, method="highs-ds")
             active = np.flatnonzero(found.x > _ROUNDING) if found.status == 0 else np.arange(h.size)
-            better, distance = _nonnegative(G[active].T, z)
-            if distance <= _ROUNDING * float(np.abs(z).max()):
-                return float(h[active] @ better)
+            better = _nonnegative(G[active].T, z)[0]
+            rest, distance = _nonnegative(G.T, z - G[active].T @ better)
+            if distance <= nearest + _ZERO * float(np.abs(z).max()):
+                return float(min(h @ u, h[active] @ better + h @ rest))
         return float(h @ u)
 
     def gauge(self, z: Vec) -> float:
