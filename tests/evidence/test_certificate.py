@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -14,13 +15,16 @@ from catalogue import SETS
 from conftest import load_shared
 from scipy.optimize import brentq
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from typed import known
 
 import ucm
 from ucm import neg, pos
 from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
+from ucm.evidence import reference
 from ucm.evidence.certificate import bracket, certify, fault, interval
 from ucm.evidence.feasible_point import INSIDE, moved_inside
+from ucm.evidence.reference import CvxpyResult, compared
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate
@@ -285,6 +289,15 @@ def test_no_gap_below_rounding_is_printed(violation: float) -> None:
             interval(-1.1, 1.0, violation, 1.0, wrong=fault("it"))
 
 
+@pytest.mark.parametrize(("terms", "proven"), [(1e8, True), (0.0, False)])
+def test_terms_that_cancel_explain_bounds_that_cross(terms: float, proven: bool) -> None:
+    """The lowering misses U by 1e-7 of the norm: the rounding of terms of this size, or a wrong point."""
+    data = bind(np.array([[1.0], [-1.0]]), np.array([1.0, -1.0]))
+    model = RobustMargin(Bent(ucm.Hull(pos) - ucm.Hull(neg), 1.0 - 1e-7))
+    found = certify(model, data, [np.ones(1), np.ones(1)], terms=lambda: terms).certificate
+    assert (found.kind == "global") == proven and found.gap >= 0.0
+
+
 @pytest.mark.parametrize("loss", ["Hinge", "SquaredHinge", "Logistic", "Exponential"])
 @pytest.mark.parametrize("penalty", ["L2", "L1"])
 def test_a_loss_and_a_penalty_are_never_bounded_below_0(loss: str, penalty: str) -> None:
@@ -459,3 +472,43 @@ def test_a_bound_that_is_no_number_proves_nothing() -> None:
     for primal, dual in ((np.nan, 0.0), (1.0, np.nan), (np.inf, np.inf)):
         found = bracket(primal, dual, 0.0, 1.0, rounding=0.0, size=1.0, wrong=None)
         assert found.kind == "none" and np.isnan(found.gap)
+
+
+# --- the report of verify -------------------------------------------------------------------------
+def test_the_report_of_a_comparison_says_what_was_compared() -> None:
+    X, y = load("iris")
+    report = ucm.compile(ucm.models.nu_svm(0.9), X, y).verify()
+    assert report and not np.isnan(report.x_distance)
+    wrong = replace(report, agrees=False, x_distance=np.nan)
+    for shown in (report, wrong):
+        for text in (str(shown), shown._repr_html_()):
+            assert ("agrees" in text) == ("DIFFERS" not in text) == ("points" in text) == shown.agrees
+
+
+def test_a_comparison_is_of_values_points_and_weights() -> None:
+    X, y = load("iris")
+    solution = ucm.solve(ucm.models.nu_svm(0.9), X, y)
+    value, weights = solution.objective, known(solution.weights).copy()
+    same = CvxpyResult(value, "optimal", "CLARABEL")
+    assert compared(solution, same, 1e-6, apart=1e-4)
+    assert not compared(solution, same, 1e-6, apart=0.1)
+    assert not compared(solution, same._replace(value=1.01 * value), 1e-6)
+    assert compared(solution, same._replace(value=1.01 * value), 1e-6, unit=1e4 * abs(value) / 1e-3)
+    weights[0] = -1e-3
+    assert not compared(replace(solution, weights=weights), same, 1e-6)
+
+
+def test_the_reference_that_is_further_away_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = load("iris")
+    plan = ucm.compile(ucm.Hinge() + 0.5 * ucm.L2(), X, y)
+    assert plan.verify()
+    monkeypatch.setattr(reference, "dual_problem", lambda *_: cp.Problem(cp.Maximize(0.0)))
+    assert not plan.verify()
+
+
+def test_a_majorant_without_a_point_is_that_at_0() -> None:
+    X, y = load("iris")
+    model, data = ucm.Ramp() + 0.5 * ucm.L2(), bind(X, y)
+    points = None, np.zeros(X.shape[1])
+    ends = [reference.majorant(model, data, w, 0.0).solve(solver="CLARABEL") for w in points]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-9)

@@ -44,6 +44,24 @@ def test_the_worst_case_is_the_model(U: ucm.extend.UncertaintySet) -> None:
     assert worst.value == pytest.approx(height, rel=1e-6)
 
 
+def cubes(q: cp.Variable) -> list[cp.Constraint]:
+    """The ball of the 3-norm, in power cones."""
+    t = cp.Variable(2)
+    return [cp.PowCone3D(t, np.ones(2), q, np.full(2, 1 / 3)), cp.sum(t) <= 1.0]
+
+
+def test_the_worst_case_of_a_domain_in_power_cones() -> None:
+    centre = np.array([3.0, 1.0])
+    U = ucm.AffineImage(np.eye(2), ucm.CvxpyDomain(cubes), center=centre)
+    w = cp.Variable(2)
+    worst = ucm.worst_case(U, np.eye(2), np.array([1.0, -1.0]), w)
+    value = cp.Problem(cp.Minimize(worst), [cp.norm(w) <= 1]).solve(**TIGHT)
+    angles = np.linspace(0.0, 2.0 * np.pi, 100_001)
+    directions = np.array([np.cos(angles), np.sin(angles)])
+    heights = np.sum(np.abs(directions) ** 1.5, axis=0) ** (2 / 3) - centre @ directions
+    assert value == pytest.approx(heights.min(), rel=1e-6)
+
+
 @pytest.mark.parametrize("name", ["breast_cancer", "iris", "wine", "digits"])
 @pytest.mark.parametrize("norm", [1.0, 2.0, np.inf])
 def test_models_written_in_cvxpy_agree_on_real_sets(name: str, norm: float) -> None:

@@ -378,6 +378,21 @@ def test_factors_of_the_loss_of_a_ball_are_no_size() -> None:
         assert found and all("factor of the loss" in interval.how for interval in found.values())
 
 
+@pytest.mark.parametrize(("p", "nu"), [(2.0, 0.5), (3.0, 0.3)])
+def test_the_factor_of_a_loss_at_which_its_bound_of_the_norm_ends(p: float, nu: float) -> None:
+    """The problem without the bound has a w of length lam there."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = np.where(X[:, 0] + rng.standard_normal(60) > 0.0, 1.0, -1.0)
+    loss = ucm.Hinge(p) / Param("nu", nu)
+    found = one(ucm.Hull(signed, weights=ucm.LossBall(loss, lam=1.0)), X, y)
+    w, b, rho = cp.Variable(3), cp.Variable(), cp.Variable()
+    mean = cp.sum(cp.power(cp.pos(rho - cp.multiply(y, X @ w + b)), p)) / 60
+    cp.Problem(cp.Minimize(mean / found.lower - rho)).solve(solver="CLARABEL")
+    assert w.value is not None and np.linalg.norm(w.value) == pytest.approx(1.0, rel=1e-3)
+    assert found.upper == math.inf
+
+
 def test_a_parameter_beside_an_intersection_keeps_its_own_interval() -> None:
     meet = ucm.Ball(pos.mean, 1.0) & ucm.Hull(pos)
     X, y = ucm.datasets.load("wine")
@@ -418,6 +433,14 @@ def test_a_solver_that_answers_nothing_of_use_proves_no_end(monkeypatch: pytest.
     form = apart(0.0)
     assert form is not None and not form.matvec([np.ones(1), np.zeros(1)]).any()
     assert not contains_zero(form, 1.0)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("cap", [0.7, 0.8])
+def test_whether_a_set_contains_0_does_not_depend_on_the_scale(scale: float, cap: float) -> None:
+    hulls = ucm.ReducedHull(pos, eta=cap) - ucm.ReducedHull(neg, eta=cap)
+    form = forms_of(lambda _: as_model(hulls, ""), bind(scale * LINE_X, LINE_Y))(0.0)
+    assert form is not None and contains_zero(form, scale) == meet_on_a_line(cap)
 
 
 @pytest.mark.parametrize("eta", [0.01, 0.5])

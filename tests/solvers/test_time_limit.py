@@ -434,6 +434,48 @@ def test_no_outside_program_and_no_direction_begins_after_the_limit(monkeypatch:
             assert not late and solution.status in ("time_limit", "optimal")
 
 
+def test_a_newton_system_that_the_limit_cuts_leaves_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of products of many features ask for the time, in solvers and where a point is moved into U."""
+    monkeypatch.setattr("ucm.data.moments._LONG", 1)
+    models: dict[str, Any] = {
+        "prox-newton": ucm.Logistic() + 0.5 * ucm.LInf(),
+        "prox-alm": ucm.Hinge() + 0.5 * ucm.LInf(),
+        "dca": ucm.models.rlsvm1(0.5),
+        "ssnal": ucm.models.coherent_mm_mpm(0.3),
+    }
+    for solver, model in models.items():
+        plan = ucm.compile(model, FEW, OF_FEW, solver=solver)
+        for readings in range(1, 30, 4):
+            Clock(monkeypatch, readings)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                solution = plan.solve(time_limit=60.0)
+            assert solution.status in ("time_limit", "optimal", "local") and solution.w is not None
+
+
+def test_work_that_nothing_interrupts_begins_only_where_the_time_suffices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By estimates: of CVXPY's compilation and of eigenvalues."""
+    outer = Monitor(time_limit=60.0)
+    inner = outer.child(1e-6)
+    assert inner.allows(50.0) and not inner.timed_out
+    assert not inner.allows(70.0) and inner.timed_out and outer.timed_out
+    assert Monitor().allows(np.inf)
+    monkeypatch.setattr("ucm.numerics.conic_programs._PER_NUMBER", 1.0)
+    monkeypatch.setattr("ucm.language.penalties.quadratic._PER_CUBE", 1.0)
+    plan = ucm.compile(ucm.Hinge() + ucm.Lp(1.5), FEW, OF_FEW, solver="clarabel")
+    with pytest.warns(ConvergenceWarning, match="the time limit of 60 s came first"):
+        assert plan.solve(time_limit=60.0).status == "time_limit"
+    for model in (
+        ucm.Hinge() + ucm.Quadratic(pos.cov),
+        ucm.Hinge() + ucm.Param("lam", 0.5, relative=True) * ucm.L1(),
+    ):
+        with pytest.raises(ucm.SolverError, match="raise time_limit"):
+            ucm.solve(model, FEW, OF_FEW, time_limit=60.0)
+        assert ucm.solve(model, FEW, OF_FEW).status == "optimal"
+
+
 def test_a_conic_program_needs_no_matrix_of_variables_times_samples() -> None:
     """Such a matrix, of parameters in CVXPY, has 3,000 x 2,500 entries here, 60 MB, times some copies."""
     labels = np.where(np.arange(2000) % 2, 1.0, -1.0)

@@ -17,9 +17,8 @@ from ucm.errors import SolverError
 class Limited(Protocol):
     """An object with a time limit, such as the monitor of a solve."""
 
-    @property
-    def timed_out(self) -> bool:
-        """True if the time is over."""
+    def allows(self, seconds: float) -> bool:
+        """True if more than `seconds` remain."""
         ...
 
 
@@ -45,8 +44,11 @@ def present_limit() -> Limited | None:
     return _limited.get()
 
 
-def check_time() -> None:
-    """Raise `OutOfTime` if the time limit is over, before work of more than some milliseconds."""
+def check_time(seconds: float = 0.0) -> None:
+    """Raise `OutOfTime` unless more than `seconds` remain, before work of more than some milliseconds.
+
+    Work that nothing interrupts gives an estimate of its duration.
+    """
     monitor = _limited.get()
-    if monitor is not None and monitor.timed_out:
+    if monitor is not None and not monitor.allows(seconds):
         raise OutOfTime("the time limit came first, while the problem was formed; raise time_limit")

@@ -17,6 +17,7 @@ Vec = NDArray[np.float64]
 Matrix = Any
 """A dense array or a CSR matrix: their types share no protocol."""
 _LONG = 500  # features above which one chunk takes more than some milliseconds
+_PER_ENTRY = 2e-8  # seconds for an entry of a matrix of products: passes over it, and one chunk
 CHUNK = 1 << 20  # entries of a temporary
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 
@@ -52,7 +53,7 @@ def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
 def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray[np.float64], Vec]:
     """Return `(X - 1 c')' diag(d) (X - 1 c')` and `(X - 1 c')' d` for d >= 0, c the `center` or 0."""
     if X.shape[1] > _LONG:
-        check_time()
+        check_time(_PER_ENTRY * X.shape[1] ** 2)
     if sparse.issparse(X):
         gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
         entries, (columns, starts) = X.data, (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))

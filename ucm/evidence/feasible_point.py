@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ucm.data.bound_data import Data
+from ucm.data.deadline import OutOfTime, time_of
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
@@ -41,6 +42,7 @@ _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of the maps of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
 _STEPS = 60
+_GRACE = 0.1  # seconds
 _RIDGE = 1e-14  # of the systems, whose terms have the size 1: dependent equations take no part
 _MET, _SMALL = 1e-16, 1e-13  # residuals relative to the terms: exact; no further Newton step helps
 _PARTS: list[float] = np.logspace(-14.0, -1.0, 27).tolist()  # of the way to the centre
@@ -124,7 +126,10 @@ def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Move
 
 
 def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
-    """Project q onto a coupled lowered set by semismooth Newton steps; None if the method does not apply."""
+    """Project q onto a coupled lowered set by semismooth Newton steps; None if the method does not apply.
+
+    The steps have the remaining time, but at least `_GRACE`, as a point outside proves nothing.
+    """
     if not image.couplings:
         return None
     form = MinNorm.of(image, 2.0, 1)
@@ -150,9 +155,11 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
         p = [D.project(v) for D, v in zip(domains, arguments(mu), strict=True)]
         return p, residuals.matvec(p)
 
+    monitor = Monitor(time_limit=max(_GRACE, Monitor.within_limit().seconds_left))
+
     def slope(t: float, ray: tuple[Vec, Vec]) -> float:
         start, d = ray
-        return float(at(start + t * d)[1] @ d)
+        return 0.0 if monitor.timed_out else float(at(start + t * d)[1] @ d)  # 0 ends the search
 
     mu = np.zeros(form.coupled)
     p, g = at(mu)
@@ -161,10 +168,14 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
         size = float(np.linalg.norm(g))
         if size < best[0]:
             best = size, p
-        if size <= _MET * math.sqrt(mu.size):
+        if size <= _MET * math.sqrt(mu.size) or monitor.timed_out:
             break
         J = [D.jacobian(v) for D, v in zip(domains, arguments(mu), strict=True)]
-        d, _, _ = systems.step(J, s, np.full(mu.size, _RIDGE), g)
+        try:
+            with time_of(monitor):
+                d, _, _ = systems.step(J, s, np.full(mu.size, _RIDGE), g)
+        except OutOfTime:
+            break
         if not float(g @ d) < 0.0:
             break
         full, after = at(mu + d)

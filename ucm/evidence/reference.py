@@ -305,8 +305,6 @@ def compared(
         larger = max(abs(objective), abs(reference.value), size, unit * (error / _AGREED))
         difference = abs(objective - reference.value) / larger
         agrees = difference <= allowed and violation <= allowed
-        if larger <= 1e3 * error * unit:
-            apart = math.nan  # the error of the reference point decides
         if not math.isnan(apart):
             allowed_distance = math.sqrt(2.0 * (max(solution.certificate.relative_gap, 0.0) + allowed))
             agrees = agrees and apart <= allowed_distance
@@ -355,9 +353,9 @@ def verify_stationary(
     """
     reference = linearised(model, data, form, solution.answer)
     result = solved(reference.unit, options)
-    size = max(1e-6 * solution.size, 1e-12 * data.scale)
-    if solution.certificate.primal <= max(tol, 1e-9) * solution.size:
-        size = solution.size  # 0 lies on the boundary of U, as far as the solve can tell
+    # below, 0 lies on the boundary of U, as far as the solve can tell
+    near = solution.certificate.primal <= max(_AGREED, tol) * solution.size
+    size = solution.size if near else 1e-12 * data.scale
     result = result._replace(value=reference.scale * result.value)
     verification = compared(solution, result, tol, size=size, unit=reference.scale)
     bound = solution.certificate.dual

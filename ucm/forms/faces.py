@@ -276,19 +276,14 @@ def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: 
 
 def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return the distinct rows by first occurrence, and the index of each row among these."""
-    rows = np.ascontiguousarray(rows)
-    if rows.shape[1] <= 64:  # longer rows are compared by digests
-        keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    else:  # digests sort faster
-        keys = np.empty(len(rows), dtype="V16")
-        for i, row in enumerate(rows):
-            if i % 256 == 0:
-                check_time()
-            keys[i] = blake2b(row, digest_size=16).digest()
-        check_time()
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return rows[first[order]], np.argsort(order)[inverse.ravel()]
+    known: dict[bytes, int] = {}
+    index = np.empty(len(rows), dtype=np.intp)
+    for i, row in enumerate(np.ascontiguousarray(rows)):
+        if i % 256 == 0:
+            check_time()
+        key = row.tobytes() if row.size <= 64 else blake2b(row, digest_size=16).digest()
+        index[i] = known.setdefault(key, len(known))
+    return rows if len(known) == len(rows) else rows[np.unique(index, return_index=True)[1]], index
 
 
 def min_norm_point(

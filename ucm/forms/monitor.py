@@ -72,6 +72,8 @@ class Monitor:
     iterations, history : the number of the last reported iteration, and every record
     started : the begin of the solve, by `time.perf_counter`
     bound : True to search for a lower bound if 0 lies in U
+    outer : the monitor of the problem around an inner one
+    over : True once work was left out that would have taken more than the remaining time
     """
 
     tol: float = 1e-6
@@ -96,6 +98,8 @@ class Monitor:
     history: list[dict] = field(default_factory=list)
     started: float = field(default_factory=lambda: clock())
     bound: bool = True
+    outer: Monitor | None = None
+    over: bool = False
 
     def limit(self, own: int) -> int:
         """Return the iteration limit `max_iter`, or the solver's `own` limit without one."""
@@ -138,7 +142,19 @@ class Monitor:
     @property
     def timed_out(self) -> bool:
         """True if the time limit is over, which long work checks before each product and factorisation."""
-        return self.time_limit is not None and clock() >= self._ends(self.time_limit)
+        return self.over or (self.time_limit is not None and clock() >= self._ends(self.time_limit))
+
+    def allows(self, seconds: float) -> bool:
+        """True if more than `seconds` remain; else the time is over, here and in the problems around.
+
+        It precedes work that nothing interrupts, with an estimate of its duration.
+        """
+        if not self.over and (self.time_limit is None or clock() + seconds < self._ends(self.time_limit)):
+            return True
+        monitor: Monitor | None = self
+        while monitor is not None:
+            monitor.over, monitor = True, monitor.outer
+        return False
 
     @property
     def seconds_left(self) -> float:
@@ -154,7 +170,7 @@ class Monitor:
         """Return the monitor of an inner problem, with the same time limit and the same fallback record."""
         return Monitor(
             tol, max_iter, time_limit=self.time_limit, zero_tol=zero_tol, started=self.started,
-            fallbacks=self.fallbacks,
+            fallbacks=self.fallbacks, outer=self,
         )  # fmt: skip
 
     @classmethod

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LEAST = 1e-9  # least scale of a feature, relative to the scale of all features
 _SMALL = 1e-6  # radius of a ball that is the unit of its own coordinates
 _CLOCKS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}  # ECOS has none
+_PER_NUMBER = 4e-7  # seconds, measured for programs of a million numbers
 _COMPILING = {"canon_backend", "enforce_dpp", "ignore_dpp"}  # options of CVXPY and not of its solvers
 
 
@@ -44,7 +45,7 @@ def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **
         if limited:
             for variable in problem.variables():  # values of the previous solve
                 variable.value = None
-        if monitor.timed_out:
+        if not monitor.allows(_compilation_seconds(problem) if limited else 0.0):
             return ""
         data, chain, inverse = problem.get_problem_data(solver, solver_opts=options, **compiling)
         if monitor.timed_out:
@@ -57,6 +58,12 @@ def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **
         # a ValueError comes from CVXPY, for a status of the solver that it does not know
         return str(error).splitlines()[0]
     return ""
+
+
+def _compilation_seconds(problem: cp.Problem) -> float:
+    """Return an estimate of the time that CVXPY takes to compile a problem, from its numbers."""
+    values = (constant.value for constant in problem.constants())
+    return _PER_NUMBER * sum(int(v.nnz) if sparse.issparse(v) else np.size(v) for v in values)
 
 
 _FINAL = ("optimal", "infeasible", "unbounded")

@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_info
 
 from ucm.errors import DISTRIBUTION
 
-
 _DEVELOPMENT = re.compile("extra == .(bench|browser|dev|docs|test)\\b")
 
 

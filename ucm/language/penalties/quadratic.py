@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.bound_data import Data
+from ucm.data.deadline import check_time
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
@@ -20,6 +21,7 @@ from ucm.language.penalties.norms import check_length
 from ucm.language.statistics.affine import ConstantMatrix, MatrixNode, MatrixSum, as_matrix
 from ucm.language.terms import Penalty, ProximalPenalty
 
+_PER_CUBE = 1.5e-10  # seconds over n^3, of the eigenvalues of a matrix of order n
 _ROUNDING = 1e-10  # times the largest eigenvalue: smaller eigenvalues count as 0
 
 
@@ -143,6 +145,7 @@ def evaluated(penalty: Penalty, data: Data) -> Penalty:
         case Quadratic(Q=Q) if not isinstance(Q, ConstantMatrix):
             Q.dimension(data.n)  # refuses matrices of different orders
             terms = Q.terms if isinstance(Q, MatrixSum) else ((1.0, Q),)
+            check_time(_PER_CUBE * data.n**3 * len(terms))  # which eigenvalues will take
             return summed(PenaltySum, [multiplied(c, Quadratic(S.evaluate(data))) for c, S in terms])
         case LinearConstraint(A=tuple() as rows, lb=lb, ub=ub):
             return LinearConstraint(np.array([row.evaluate(data) for row in rows]), lb, ub)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ucm.data.deadline import OutOfTime
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.options import COUNT, FLAG, check_fields
 from ucm.forms.distance import MinNorm
@@ -210,7 +211,10 @@ class _Iterate:
             g = self._gradient()
             if self._good_enough(g) or self.monitor.timed_out:
                 return step
-            d = self._direction(g)
+            try:
+                d = self._direction(g)
+            except OutOfTime:  # y stays, with what it proves
+                return step
             start = float(g @ d)
             if not -np.inf < start < 0.0:
                 return step + 1

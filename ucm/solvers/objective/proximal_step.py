@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm.data.deadline import OutOfTime
 from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
@@ -302,7 +303,10 @@ class ProximalIterate:
         return h
 
     def advance(self) -> bool:
-        """Take one proximal Newton step with backtracking; return True if the objective fell."""
+        """Take one proximal Newton step with backtracking; return True if the objective fell.
+
+        The point stays where the time limit comes while the system is formed.
+        """
         features = None if self.box is None else self.box.working_set(self.w)
         order = self.form.n if features is None else features.size
         many = order > _ORDER and not self._by_columns(order)
@@ -310,7 +314,11 @@ class ProximalIterate:
         self.foretold = None
         if self.large:
             return False
-        model, self.before = self._formed(features), self.gain
+        self.before = self.gain
+        try:
+            model = self._formed(features)
+        except OutOfTime:
+            return False
         g, w = model.of(self.g), model.of(self.w)
         d = self._direction(model, g - self.bend * model.mean, w)
         e = -self.bend / model.mass - float(model.mean @ d)
