@@ -22,6 +22,7 @@ features.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -78,7 +79,7 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
 def _through_rows(form: Composite) -> bool:
     """Return True if the quadratic models are solved in sample space, for a penalty that joins features."""
     B, R = form.penalty.without_forms
-    return R.boxed is None and B is None and form.n > max(form.m, _WIDE)
+    return R.boxed is None and B is None and form.n > max(form.m, _WIDE) and not form.worst
 
 
 class Losses(Protocol):
@@ -93,7 +94,11 @@ class Losses(Protocol):
         ...
 
     def curvature(self, margin: Vec) -> Vec:
-        """Return the second derivatives of the losses in the margins."""
+        """Return the second derivatives of the losses in the margins, each in its own margin."""
+        ...
+
+    def coupling(self, margin: Vec) -> Iterable[tuple[Any, Any]]:
+        """Return matrices V (m, r) and S of the second derivatives `V S V'` that join samples."""
         ...
 
 
@@ -243,7 +248,7 @@ class ProximalIterate:
         h = self.losses.curvature(self.t)
         flat = (h == 0.0) & (self.slopes != 0.0)
         if flat.any():
-            away = np.maximum(np.abs(form.losses[0].offset - self.t[flat]), _NEAR)
+            away = np.maximum(np.abs(form.every_loss[0].offset - self.t[flat]), _NEAR)
             h[flat] = self.damping * np.abs(self.slopes[flat]) / away
         by_columns = self._by_columns(X.shape[1])
         total_weight, free = float(h.sum()) or 1.0, float(form.intercept)
@@ -266,6 +271,12 @@ class ProximalIterate:
             self.model = _Model(None, X, H, mean, total_weight, h)
             return self.model
         H, s = weighted_sums(X, h)
+        for V, S in self.losses.coupling(self.t):
+            V = V * self.form.y[:, None] if isinstance(V, np.ndarray) else V.multiply(self.form.y[:, None])
+            image, sums = np.asarray(X.T @ V), np.asarray(V.sum(axis=0)).ravel()
+            H += image @ S @ image.T
+            s += image @ (S @ sums)
+            total_weight += float(sums @ S @ sums)
         s *= free
         H -= np.outer(s, s / total_weight)
         if self.Q is not None:
