@@ -4,16 +4,16 @@ With multipliers s0 of `u = o - t`, a loss l is replaced by its envelope
 
     l_sigma(t) = max over s of  s (o - t) - l*(s) - (s - s0)^2 / (2 sigma),
 
-which has a Lipschitz gradient: minus the maximiser `s = prox_{sigma l*}(s0 + sigma (o - t))`. A worst mean has
-multipliers q0 of its domain D too, and becomes
+which has a Lipschitz gradient: minus the maximiser `s = prox_{sigma l*}(s0 + sigma (o - t))`. A worst mean
+has multipliers q0 of its domain D too, and becomes
 
     max over q in D of  <A q, l_sigma(t)> - ||q - q0||^2 / (2 tau),
 
-attained at `q = P_D(q0 + tau A'l_sigma(t))`. Both proximal terms are convex in q and `s A q` together. The sum
-with the penalty is minimised by proximal Newton steps, which see only the samples near the breakpoints of
-their loss and of the projection; then s0 and q0 become s and q, and sigma and tau grow, as in
-`ucm.solvers.distance.ssnal`. In the limit they are a dual point. One hinge loss with the squared l2 norm alone
-goes to `ucm.solvers.objective.hinge_active_set` first.
+attained at `q = P_D(q0 + tau A'l_sigma(t))`. Both proximal terms are convex in q and `s A q` together. The
+sum with the penalty is minimised by proximal Newton steps, which see only the samples near the breakpoints
+of their loss and of the projection; then s0 and q0 become s and q, and sigma and tau grow, as in
+`ucm.solvers.distance.ssnal`. In the limit they are a dual point. One hinge loss with the squared l2 norm
+alone goes to `ucm.solvers.objective.hinge_active_set` first.
 """
 
 from __future__ import annotations

@@ -34,9 +34,17 @@ from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
+from ucm.language.penalties.combined import CombinedPenalty
+from ucm.language.penalties.constraints import LinearConstraint, constraints_of
 from ucm.language.terms import Bound
 from ucm.numerics.newton_steps import line_search, ridge_solve
-from ucm.solvers.objective.quadratic_models import Columns, NewtonCG, ProximalQuadratic, boxed_quadratic
+from ucm.solvers.objective.quadratic_models import (
+    Columns,
+    NewtonCG,
+    ProximalQuadratic,
+    boxed_quadratic,
+    constrained_quadratic,
+)
 
 LARGEST = 1000  # largest number of features where a penalty joins features
 _SUFFICIENT = 1e-4  # least decrease relative to the predicted decrease
@@ -80,6 +88,15 @@ def _through_rows(form: Composite) -> bool:
     """Return True if the quadratic models are solved in sample space, for a penalty that joins features."""
     B, R = form.penalty.without_forms
     return R.boxed is None and B is None and form.n > max(form.m, _WIDE) and not form.worst
+
+
+def constrained(R: CombinedPenalty, n: int) -> tuple[LinearConstraint | None, float]:
+    """Return the constraint and c of a penalty that is a linear constraint and `c ||w||_2^2`; else None."""
+    found = constraints_of(R.terms, n) if R.boxed is None else []
+    rest = CombinedPenalty(tuple(h for k, h in enumerate(R.terms) if k not in dict(found)))
+    if len(found) != 1 or (rest.terms and rest.square is None):
+        return None, 0.0
+    return found[0][1], rest.square or 0.0
 
 
 class Losses(Protocol):
@@ -161,6 +178,8 @@ class ProximalIterate:
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
         self.boxed = self.R.is_box_plus_ridge
         self.joint = None if self.R.boxed else ProximalQuadratic(self.R, lambda: monitor.timed_out)
+        self.constraint, square = constrained(self.R, form.n)
+        self.c = square if self.constraint is not None else self.c
         self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.project_domain(start[0]), start[1]
         self.t = form.margins(self.w, self.b)
@@ -372,6 +391,9 @@ class ProximalIterate:
             d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w), self._late)
             self.monitor.passes += passes * self.cost
             return d
+        if self.constraint is not None and not self.rows:
+            H = H + (ridge + _PROXIMAL * (float(np.mean(np.diagonal(H))) or 1.0)) * np.eye(w.size)
+            return constrained_quadratic(H, r + ridge * w, w, self.constraint) - w
         if self.joint is not None:
             B = H if self.rows else _root(H)
             top = float(np.einsum("ij,ij->j", B, B).max()) or 1.0
