@@ -12,8 +12,8 @@ has multipliers q0 of its domain D too, and becomes
 attained at `q = P_D(q0 + tau A'l_sigma(t))`. Both proximal terms are convex in q and `s A q` together. The
 sum with the penalty is minimised by proximal Newton steps, which see only the samples near the breakpoints
 of their loss and of the projection; then s0 and q0 become s and q, and sigma and tau grow, as in
-`ucm.solvers.distance.ssnal`. In the limit they are a dual point. One hinge loss with the squared l2 norm
-alone goes to `ucm.solvers.objective.hinge_active_set` first.
+`ucm.solvers.distance.ssnal`. In the limit they are a dual point. One hinge loss or its CVaR with the squared
+l2 norm alone goes to `ucm.solvers.objective.hinge_active_set` first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.contracts import SemiSmooth
 from ucm.language.terms import Bound, ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
-from ucm.solvers.objective.hinge_active_set import HingeActiveSet
+from ucm.solvers.objective.hinge_active_set import HingeActiveSet, TailActiveSet
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.sessions import in_range_space
 
@@ -278,7 +278,7 @@ class _Multipliers(Session[Composite]):
 
     Attributes
     ----------
-    active : for one hinge loss with the squared l2 norm alone, its active-set method; else None
+    active : for one hinge loss or its CVaR with the squared l2 norm alone, its active-set method; else None
     """
 
     def __init__(self, solver: ProxALM, form: Composite) -> None:
@@ -292,7 +292,7 @@ class _Multipliers(Session[Composite]):
         least = np.min([k.offset for k in form.every_loss])
         typical = float(np.mean(form.gradient(least - np.ones(form.m)))) or 1.0
         self.losses = _Envelopes(form, typical)
-        self.active = HingeActiveSet.of(form)
+        self.active = HingeActiveSet.of(form) or TailActiveSet.of(form)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         if not form.same_terms(self.form):
