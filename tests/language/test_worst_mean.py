@@ -157,6 +157,7 @@ def test_a_worst_mean_has_the_optimum_of_a_program_by_hand(name: str) -> None:
     plan = ucm.compile(model, _X, _y, subgroup=_groups)
     solution = plan.solve()
     assert solution.status == "optimal"
+    assert solution.stats.solver == ("clarabel" if name == "an intersection" else "prox-alm")
     assert solution.objective == pytest.approx(expected, rel=1e-6)
     assert model.value(_y * (_X @ solution.w + solution.b), solution.w, _y, None, _groups) == pytest.approx(
         expected, rel=1e-6
@@ -308,11 +309,11 @@ def test_a_size_of_the_weights_has_an_admissible_interval() -> None:
 
 @pytest.mark.parametrize("D", [KLBall(0.6), ChiSquareBall(0.5), NormBall(0.2, p=3)], ids=str)
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(on=pos), Exponential()], ids=str)
-def test_smooth_worst_means_take_quasi_newton_steps(loss: Any, D: Any) -> None:
+def test_worst_means_over_balls_take_the_augmented_lagrangian(loss: Any, D: Any) -> None:
     model = WorstMean(loss, D) + 0.01 * Logistic() + _lam
     plan = ucm.compile(model, _X * [1e-3, 1.0, 1e3], _y)
     solution = plan.solve()
-    assert plan.solver.name == solution.stats.solver == "l-bfgs"
+    assert plan.solver.name == solution.stats.solver == "prox-alm"
     conic = ucm.solve(model, _X * [1e-3, 1.0, 1e3], _y, solver="clarabel")
     assert solution.status == conic.status == "optimal"
     assert solution.objective == pytest.approx(conic.objective, rel=1e-6)
@@ -321,17 +322,22 @@ def test_smooth_worst_means_take_quasi_newton_steps(loss: Any, D: Any) -> None:
         solution = fixed.solve()
         assert solution.status == "optimal" and fixed.verify()
         assert intercept is not None or solution.b == 0.0
-        assert solution.stats.solver == "l-bfgs" or loss.counted is not None  # at w = 0 it has a kink
-    for other in (WorstMean(Hinge(), D) + _lam, WorstMean(loss, _ratio(2)) + _lam, WorstMean(loss, D) + L1()):
-        why = plan.solver.refuse(ucm.compile(other, _X, _y).form)
-        assert why is not None
+        assert solution.stats.solver == "prox-alm"
+    for other, reason in (
+        (WorstMean(Hinge(), D & _ratio(3)) + _lam, "intersection"),
+        (WorstMean(loss, D) + ucm.LInf() + ucm.LinearConstraint(np.ones((1, _n)), ub=0.0), "proximal map"),
+    ):
+        conic = ucm.compile(other, _X, _y)
+        assert conic.solver.name == "clarabel" and reason in str(conic.explain())
+        with pytest.raises(ucm.SolverError, match=reason):
+            ucm.compile(other, _X, _y, solver="prox-alm")
 
 
-def test_quasi_newton_steps_end_at_the_limit() -> None:
+def test_multiplier_steps_of_worst_means_end_at_the_limit() -> None:
     X, y = ucm.datasets.load("breast_cancer")
     model = WorstMean(Logistic(), ChiSquareBall(0.3)) + 0.001 * L2()
-    plan = ucm.compile(model, X, y, solver="l-bfgs")
-    for limit in (1, 3, 10):
+    plan = ucm.compile(model, X, y, solver="prox-alm")
+    for limit in (1, 2):
         with pytest.warns(ucm.ConvergenceWarning):
             solution = plan.solve(max_iter=limit)
         assert solution.status == "max_iter" and solution.stats.iterations == limit

@@ -110,7 +110,7 @@ def _many_samples(form: Composite) -> bool:
     solution (a generalised nu-SVM); not for a penalty of the largest weight over fewer
     samples than features, as nearly all weights are then equal.
     """
-    if not form.penalties or (form.penalty.square is not None and len(form.losses) == 1):
+    if not form.penalties or (form.penalty.square is not None and len(form.losses) == 1) or form.worst:
         return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
@@ -219,9 +219,10 @@ ROUTES = (
     Route(solvers.PSMO(), "pairs of multipliers, the second one random, as printed", _never),
     Route(solvers.ProxNewton(), "smooth losses: proximal Newton steps, features as needed"),
     Route(
-        solvers.ProxALM(), "other losses: augmented Lagrangian around proximal Newton steps", _many_samples
+        solvers.ProxALM(),
+        "other losses, worst means: augmented Lagrangian around proximal Newton steps",
+        _many_samples,
     ),
-    Route(solvers.LBFGS(), "worst means of smooth losses with l2: quasi-Newton steps"),
     # anything convex
     Route(
         solvers.Conic(),
@@ -397,12 +398,13 @@ def verdicts(form: StandardForm, requested: str | Solver, chosen: Solver | None)
 def table(rows: Sequence[tuple[str, str]], verbose: bool = True) -> list[str]:
     """Return (name, verdict) pairs as aligned lines; unless `verbose`, the chosen row and up to two after it.
 
-    The rows before it stand in where fewer follow.
+    The rows before it stand in where fewer follow. A conic program has the reason of the row before it.
     """
     selected = list(rows)
     if not verbose:
         at = next((k for k, (_, verdict) in enumerate(rows) if verdict.startswith("chosen")), 0)
-        selected = [*rows[at : at + 3], *reversed(rows[:at])][:3]
+        first = at - (at > 0 and rows[at][0] == solvers.Conic.name)
+        selected = [*rows[first : first + 3], *reversed(rows[:first])][:3]
     width = max((len(name) for name, _ in selected), default=0)
     left = len(rows) - len(selected)
     more = [f"  {left} more: explain(verbose=True)"] if left else []

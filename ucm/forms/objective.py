@@ -140,10 +140,9 @@ class Composite:
             return self
         weights = [h.map.matvec(q) for h, q in zip(self.worst, multipliers, strict=False)]
         weights = weights or [h.weights(margin) for h in self.worst]
-        losses = (*self.losses, *(h.loss for h in self.worst))
         every = (*self.weights, *weights)
         return Composite(
-            self.X, self.y, losses, self.penalties, every, self.stored, self.tilt, self.intercept
+            self.X, self.y, self.every_loss, self.penalties, every, self.stored, self.tilt, self.intercept
         )
 
     def without_rounding(self, w: Vec) -> Vec:
@@ -186,6 +185,11 @@ class Composite:
     def _terms(self) -> list[tuple[ConvexLoss, Vec]]:
         ones = np.ones(self.m)
         return [(loss, ones if c is None else c) for loss, c in self.parts]
+
+    @property
+    def every_loss(self) -> tuple[ConvexLoss, ...]:
+        """The losses, and those of the worst means."""
+        return (*self.losses, *(h.loss for h in self.worst))
 
     @property
     def single(self) -> Vec | None:
@@ -276,6 +280,10 @@ class Composite:
         for loss, c in self.parts:
             total += curvature(loss, margin) if c is None else c * curvature(loss, margin)
         return total
+
+    def coupling(self, margin: Vec) -> tuple[()]:
+        """Return V and S of second derivatives `V S V'` that join samples: none."""
+        return ()
 
     @functools.cached_property
     def scale(self) -> float:
@@ -455,7 +463,7 @@ class DifferenceOfConvex:
         have their least value at a kink; other losses are also minimised over a grid, which is refined at
         its least value. Without intercept b is 0.
         """
-        G, losses = self.G, (*self.G.losses, *(h.loss for h in self.G.worst), *self.losses)
+        G, losses = self.G, (*self.G.every_loss, *self.losses)
         if not G.intercept:
             return Answer(w=np.zeros(G.n), b=0.0)
         parts = [

@@ -215,7 +215,10 @@ class WeightSet(DomainImage):
         return data.once(("weights", self), lambda: MatrixMap(self._matrix(data)))
 
     def _matrix(self, data: Data) -> sparse.csr_array:
-        rows = [data.rows(*g.part) for g in self.of.groups] or [[k] for k in self.rows(data)]
+        rows = [data.rows(*g.part) for g in self.of.groups]
+        if not rows:
+            each = self.rows(data)
+            return sparse.csr_array((np.ones(each.size), (each, np.arange(each.size))), (data.m, each.size))
         entries = [data.factors[k] / data.factors[k].sum() for k in rows]
         places = np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(k) for k in rows])
         return sparse.csr_array((np.concatenate(entries), places), shape=(data.m, len(rows)))

@@ -12,7 +12,7 @@
 
    The hinge loss is the same without masses: with margins t_i = a_i + y_i b, a = Z w, the dual of
    |w|^2 / 2 - <center, w> + sum_i cap_i max(0, o - t_i) - b excess is max o sum p - |x|^2 / 2 over the boxes
-   0 <= p_i <= cap_i with sum y_i p_i = -excess. One multiplier b stands for both thetas, theta_c = o - y_c b, and s_1 - s_2 in
+   0 <= p_i <= cap_i with sum y_i p_i = -excess, which falls away for a fixed b = 0. One multiplier b stands for both thetas, theta_c = o - y_c b, and s_1 - s_2 in
    the Hessian for both sums. A linear term <v, t> in the margins is center = Z'v, excess = y'v.
 
    Zhao, Sun and Toh (2010) give the method; Ito, Takeda and Toh (2015), equation (12), the problem. */
@@ -39,6 +39,7 @@ static const double SUFFICIENT = 1e-4; /* of the decrease that the first slope f
 static const double WHOLE = 1e-11;     /* of a cap: a mass that is a whole number of caps, up to rounding */
 
 enum { CENTRE, REFRESH, ACTIVATE, NEWTON };  /* phase: a new centre, a look at all rows, new active rows, Newton steps */
+enum { HULLS, FREE, FIXED };               /* boxes: whether they stand for hulls, and b is free */
 enum { UNDERWAY, PROVEN, EMPTY, STALLED };   /* status */
 enum { GOES_ON, SMALL, EXHAUSTED, ENDED };   /* the outer step: why it ended; ENDED: the loop, with a status */
 
@@ -197,7 +198,7 @@ static double project_boxes(const hulls_t *h, double *v)
 static void project(const hulls_t *h, const double *b, double t, double *theta, double *v)
 {
     if (h->boxes) {
-        const double bias = 0.5 * (theta[1] - theta[0]);
+        const double bias = h->boxes == FIXED ? 0.0 : 0.5 * (theta[1] - theta[0]);
         theta[0] = h->offset - bias;
         theta[1] = h->offset + bias;
     }
@@ -206,7 +207,9 @@ static void project(const hulls_t *h, const double *b, double t, double *theta, 
         arguments(h->active[c] - lo, h->q + lo, h->a + lo, b + lo, t, h->sigma, theta[c], v + lo);
         if (!h->boxes) theta[c] -= project_hull(h, c, v + lo) / h->sigma;
     }
-    if (h->boxes) {
+    if (h->boxes == FIXED) {
+        for (int c = 0; c < 2; c++) clip(v + h->first[c], side_of(h, c), 0.0);
+    } else if (h->boxes) {
         const double s = project_boxes(h, v) / h->sigma;
         theta[0] -= s;
         theta[1] += s;
@@ -434,14 +437,15 @@ static void count_free(hulls_t *h)
     }
 }
 
-/* The upper triangle of ridge I + sigma (H - sum_c s_c s_c' / f_c); of boxes (s_1 - s_2) over f_1 + f_2 in their place. */
+/* The upper triangle of ridge I + sigma (H - sum_c s_c s_c' / f_c); of boxes (s_1 - s_2) over f_1 + f_2 in their place, and
+   nothing for a fixed b. */
 VECTORISED static void hessian(const hulls_t *h, double ridge, double *restrict work)
 {
     const int64_t n = h->n;
     const double *H = h->H, *s = h->S, *t = h->S + n, sigma = h->sigma, both = larger(h->free[0] + h->free[1], 1.0);
     const double own[2] = {larger(h->free[0], 1.0), larger(h->free[1], 1.0)};
     for (int64_t i = 0; i < n; i++) {
-        const double first = h->boxes ? (s[i] - t[i]) / both : s[i] / own[0];
+        const double first = h->boxes == FIXED ? 0.0 : h->boxes ? (s[i] - t[i]) / both : s[i] / own[0];
         const double second = h->boxes ? -first : t[i] / own[1];
         for (int64_t j = i; j < n; j++) work[i * n + j] = sigma * (H[i * n + j] - first * s[j] - second * t[j]);
         work[i * n + i] += ridge;

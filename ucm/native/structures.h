@@ -11,7 +11,7 @@ typedef struct {
 
 typedef struct {
     /* The problem. In V, tags and the like, class c has the rows first[c] to end[c], those to active[c] in front. */
-    int64_t n, boxes;          /* the order of the systems; whether boxes stand for hulls */
+    int64_t n, boxes;          /* the order of the systems; 1: boxes in place of hulls, 2: for a fixed b */
     rows_t rows[2];
     int64_t first[2], active[2], end[2];
     double cap[2], mass[2];

@@ -13,7 +13,6 @@ from ucm.solvers.highs import HiGHS
 from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.prox_alm import ProxALM
 from ucm.solvers.objective.prox_newton import ProxNewton
-from ucm.solvers.objective.quasi_newton import LBFGS
 from ucm.solvers.out_of_core.newton_rows import NewtonRows
 from ucm.solvers.out_of_core.solver import OutOfCoreActiveSet
 from ucm.solvers.secular import TrustRegionSecular
@@ -28,7 +27,6 @@ __all__ = [
     "APG",
     "DCA",
     "GSK",
-    "LBFGS",
     "MDM",
     "PSMO",
     "SMO",

@@ -37,12 +37,13 @@ class SampleTables(ABC):
     entries : of the tables
     share : passes over the bound data in one over the parts
     unit : what w and x are measured in
-    boxes, offset, excess : whether it is a hinge loss, its offset in units of w and x, `y'v` of a linear term
+    boxes : 1 for a hinge loss, 2 for one with b = 0, else 0
+    offset, excess : of a hinge loss, the offset in units of w and x, and `y'v` of a linear term
     center : the point from which x starts; None for 0
     joint : whether both classes make one point, and not the difference of two
     """
 
-    boxes: bool = False
+    boxes: int = 0
     offset: float = 0.0
     excess: float = 0.0
     row_caps: Vec | None = None

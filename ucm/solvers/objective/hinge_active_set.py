@@ -1,49 +1,63 @@
-"""Active-set Newton solver for the hinge loss with the squared l2 norm, via its dual over boxes.
+"""Active-set Newton solvers for the hinge loss, and for its CVaR, with the squared l2 norm, via the dual.
 
 With `u = 2 c w` the dual of `c |w|^2 + sum top_i max(0, o - t_i) - <v, t> - <r, w>` is, times 2 c, the
 problem over two boxes of `ucm/native/hulls.c`, with `x` from `Z'v + r` on. Its course is that of
 `ucm.solvers.sample_layout`.
+
+The dual of the CVaR, `max over q of sum q_i max(0, o - t_i)` with `sum q = 1, 0 <= q_i <= cap_i`, has these
+boxes and a sum of at most 1. Where the sum is 1, half of it is in each class, and x is the nearest point of
+two reduced hulls; else the bound on the sum falls away.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables
 
+_ENOUGH = 0.5  # gap to reach, in tolerances: the certificate rounds differently
+
 
 class HingeActiveSet(SampleTables):
-    """Dual of the hinge loss with squared l2 norm: sample tables by class and boxes `[0, top_i]`."""
+    """Dual of the hinge loss with squared l2 norm: sample tables by class and boxes `[0, top_i]`.
+
+    With a `mass` of each class, the boxes with this sum.
+    """
 
     c: float
-    boxes = True
 
-    def __init__(self, form: Composite) -> None:
+    def __init__(self, form: Composite, mass: float = np.inf) -> None:
         X, y, tops = form.X, form.y, form.caps
         self.rows = [np.flatnonzero(y > 0.0), np.flatnonzero(y < 0.0)]
         caps = [tops[rows] for rows in self.rows]
         most = np.array([c.max(initial=0.0) for c in caps])
         tables = [X[rows] for rows in self.rows]
         factors = np.array([1.0, -1.0])
-        super().__init__(tables, most, np.full(2, np.inf), factors, form.unit_entries)
+        super().__init__(tables, most, np.full(2, mass), factors, form.unit_entries)
         if any(c.min(initial=top) < top for c, top in zip(caps, most, strict=True)):
             self.row_caps = np.concatenate(caps)
-        self.y = y
+        self.joint = mass == np.inf
+        self.y, self.boxes = y, 0 if not self.joint else 1 if form.intercept else 2
 
     @classmethod
     def of(cls, form: Composite) -> HingeActiveSet | None:
         """Return the sample tables of a problem; None if its terms, weights or intercept do not fit."""
-        one = form.intercept and len(form.losses) == 1 and form.losses[0].slope() is not None
+        if form.worst or len(form.losses) != 1 or form.losses[0].slope() is None:
+            return None
         weighted = form.single is None or form.single.all()
-        return cls(form) if one and weighted and form.penalty.square is not None else None
+        return cls(form) if weighted and form.penalty.square is not None else None
 
     def _take(self, form: Composite) -> None:
         """Set the data of the objective: c, the offset o and the linear term."""
         self.c, tilt = form.norms[1], form.linear
-        self.offset = 2.0 * self.c * form.losses[0].offset / self.unit / self.unit
+        self.level = form.losses[0].offset
+        self.offset = 2.0 * self.c * self.level / self.unit / self.unit
         self.excess, self.center = float(self.y @ tilt.margin), None
         if tilt.normal.any():
             self.center = tilt.normal / self.unit
@@ -53,18 +67,26 @@ class HingeActiveSet(SampleTables):
                 self.center = part if self.center is None else self.center + part
 
     def objective(self, found: float) -> float:
-        return found * self.unit * (self.unit / (2.0 * self.c))
+        if self.boxes:
+            return found * self.unit * (self.unit / (2.0 * self.c))
+        return self.level * float(self.masses.sum()) - (found * self.unit) ** 2 / (4.0 * self.c)
 
     def begin(self, level: FeatureLevel) -> None:
         """Start a level at w = 0, with thetas equal to the offset."""
+        if not self.boxes:
+            level.begin(np.repeat(self.masses / level.sizes, level.sizes))
+            return
         level.w[:], level.thetas[:] = 0.0, self.offset
         # the first smoothed breakpoints are two offsets wide
         level["sigma"] = 0.5 * float(level.caps.max()) / abs(self.offset)
 
-    def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
+    def solve(
+        self, form: Composite, monitor: Monitor, start: Answer | None, most: int, part: float = _ENOUGH
+    ) -> Answer:
         """Solve a problem over these samples and losses in at most `most` outer steps a level.
 
-        The start is an answer with slopes, or a coarse level of the samples.
+        The start is an answer with slopes, or a coarse level of the samples; `part` is the gap to reach, in
+        tolerances.
         """
         self._take(form)
         unit = self.unit * (self.unit / (2.0 * self.c))
@@ -78,12 +100,66 @@ class HingeActiveSet(SampleTables):
             q = np.concatenate([slopes[rows] for rows in self.rows])
             table.begin_near(q, w * (2.0 * self.c / self.unit))
             table.thetas[:] = self.offset - b / unit, self.offset + b / unit
-        # the certificate rounds differently
-        table, status = self.descend(table, coarser, monitor, 0.5 * monitor.tol, most)
+        table, status = self.descend(table, coarser, monitor, part * monitor.tol, most)
         alpha = np.empty(self.sizes.sum())
         alpha[np.concatenate(self.rows)] = np.concatenate(table.weights())
         b = 0.5 * float(table.thetas[1] - table.thetas[0]) * unit
+        self.above = self.level - 0.5 * float(table.thetas.sum()) * unit
         last = monitor.history[-1]["gap"] if monitor.history else np.inf
         left = f"{monitor.iterations} multiplier steps left a relative gap of {last:.2g}"
         answer = Answer(w=table.w * (self.unit / (2.0 * self.c)), b=b, slopes=alpha)
         return answer.after(status, left)
+
+
+class TailActiveSet:
+    """Dual of the CVaR of the hinge loss with squared l2 norm: two reduced hulls, or boxes without a mass."""
+
+    def __init__(self, form: Composite, caps: Vec) -> None:
+        self.boxed, self.caps = form.fixed(np.zeros(form.m), [caps]), caps
+        self.steep = self.boxed.losses[0].steepest()
+        tops, half = self.boxed.caps, 0.5 * self.steep
+        both = min(float(tops[form.y > 0.0].sum()), float(tops[form.y < 0.0].sum())) >= half
+        self.hulls = HingeActiveSet(self.boxed, half) if both else None
+
+    @classmethod
+    def of(cls, form: Composite) -> TailActiveSet | None:
+        """Return the sample tables of a problem; None if its terms or its domain do not fit."""
+        if form.losses or len(form.worst) != 1 or not form.intercept or form.penalty.square is None:
+            return None
+        (h,), m = form.worst, form.m
+        groups = h.domains[0].groups if len(h.domains) == 1 and h.map.shape == (m, m) else None
+        if h.loss.slope() is None or groups is None or len(groups) > 1:
+            return None
+        return cls(form, np.zeros(m) + groups[0].most)
+
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
+        """Solve a problem over these samples and this worst mean, not from its start.
+
+        The hulls have the answer if the losses that they weigh are not below 0.
+        """
+        if form.tilt is not None:
+            return Answer(w=np.zeros(form.n), b=0.0, status="stalled")
+        boxed = replace(self.boxed, penalties=form.penalties)
+        if self.hulls is not None:
+            answer = self._answer(self.hulls, boxed, form, monitor, most)
+            if answer.status == "interrupted" or self.hulls.above >= 0.0:
+                return answer
+        return self._answer(HingeActiveSet(boxed), boxed, form, monitor, most)
+
+    def _answer(
+        self, tables: HingeActiveSet, boxed: Composite, form: Composite, monitor: Monitor, most: int
+    ) -> Answer:
+        """Return the answer of the tables with its q, solved again if their gap does not prove that of F."""
+        part = _ENOUGH
+        while True:
+            answer = tables.solve(boxed, monitor, None, most, part)
+            q = np.minimum(answer.slopes / self.steep, self.caps)  # type: ignore[operator]
+            room, left = self.caps - q, 1.0 - float(q.sum())
+            q += room * (max(left, 0.0) / (float(room.sum()) or 1.0))
+            answer.multipliers = [q]
+            value, gap = form.duality_gap(answer)
+            if monitor.reached(gap / abs(value)) or answer.status != "converged":
+                return answer
+            part *= 0.3 * monitor.tol * abs(value) / gap
+            if left < -1e-6 or not part > 1e-4 or (tables is self.hulls and tables.above < 0.0):
+                return answer.ended("stalled", "")

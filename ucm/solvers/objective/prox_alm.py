@@ -1,46 +1,59 @@
-"""Proximal augmented Lagrangian solver for nonsmooth convex losses plus a penalty with a proximal map.
+"""Proximal augmented Lagrangian solver for losses and worst means plus a penalty with a proximal map.
 
-With multipliers alpha of `u = o - t`, a loss l is replaced by its envelope
+With multipliers s0 of `u = o - t`, a loss l is replaced by its envelope
 
-    max over a of  a (o - t) - l*(a) - (a - alpha)^2 / (2 sigma),
+    l_sigma(t) = max over s of  s (o - t) - l*(s) - (s - s0)^2 / (2 sigma),
 
-which has a Lipschitz gradient: minus the maximiser `a = prox_{sigma l*}(alpha + sigma (o - t))`. Its sum with
-the penalty is minimised by proximal Newton steps, which see only the samples near their breakpoints; then
-alpha becomes a, and sigma grows, as in `ucm.solvers.distance.ssnal`. In the limit alpha is a dual point
-of the losses. One hinge loss with the squared l2 norm alone goes to `ucm.solvers.objective.hinge_active_set`
-first.
+which has a Lipschitz gradient: minus the maximiser `s = prox_{sigma l*}(s0 + sigma (o - t))`. A worst mean
+has multipliers q0 of its domain D too, and becomes
+
+    max over q in D of  <A q, l_sigma(t)> - ||q - q0||^2 / (2 tau),
+
+attained at `q = P_D(q0 + tau A'l_sigma(t))`. Both proximal terms are convex in q and `s A q` together. The
+sum with the penalty is minimised by proximal Newton steps, which see only the samples near the breakpoints
+of their loss and of the projection; then s0 and q0 become s and q, and sigma and tau grow, as in
+`ucm.solvers.distance.ssnal`. In the limit they are a dual point. One hinge loss or its CVaR with the squared
+l2 norm alone goes to `ucm.solvers.objective.hinge_active_set` first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import numpy as np
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
+from ucm.errors import brief
+from ucm.forms.bound import times
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, curvature
+from ucm.forms.objective import Composite, WorstComposite, WorstTerm, curvature
 from ucm.forms.solver import Answer, Session, Solver
-from ucm.language.terms import ConvexLoss
+from ucm.language.contracts import SemiSmooth
+from ucm.language.terms import Bound, ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
-from ucm.solvers.objective.hinge_active_set import HingeActiveSet
+from ucm.solvers.objective.hinge_active_set import HingeActiveSet, TailActiveSet
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.sessions import in_range_space
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _FIRST = 1.0  # the first sigma, in slopes at margin o - 1
 _AGAIN = 10.0  # the first sigma near the solution of another problem, in units of _FIRST
 _AT_ONCE = 9.0  # growth of sigma where no Newton step was needed
 _LARGEST = 1e16  # largest sigma, in slopes
 _INNER = 0.1  # predicted gain at which Newton steps end, relative to the proximal term
 _FALLS = 0.25  # ratio of two gains below which slopes improve although rounding hides the gain
+_TOGETHER = 1e-9  # curvature of weights that all change together, relative to that of one
+_HIGHEST = 1e150  # of a loss
 _STILL = 1e-12  # proximal term, relative to the objective, at which sigma stops growing
 
 
 @dataclass(frozen=True)
-class ProxALM(Solver[Composite]):
-    """Minimise convex losses plus a penalty with a proximal map by a proximal augmented Lagrangian.
+class ProxALM(Solver[Composite | WorstComposite]):
+    """Minimise losses, also worst means, plus a penalty with a proximal map by an augmented Lagrangian.
 
     Parameters
     ----------
@@ -66,6 +79,12 @@ class ProxALM(Solver[Composite]):
         order = min(form.m, form.n)
         if form.penalty.square is not None and order > self.max_order:
             return f"its linear systems would have order {order}"
+        for h in form.worst:
+            D, *others = h.domains
+            if others:
+                return "an intersection of domains has no projection"
+            if not isinstance(D, SemiSmooth):
+                return f"{brief(D)} has no projection with a Jacobian"
         return penalised(form)
 
     def session(self, form: Composite) -> Session[Composite]:
@@ -75,90 +94,183 @@ class ProxALM(Solver[Composite]):
         return self.session(form).solve(form, monitor, start)
 
 
-class _Envelopes:
-    """Losses with each nonsmooth loss replaced by its Moreau envelope.
+def _kept(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function with its last result kept, which calls with the same objects return."""
+    last: list[tuple[tuple[object, ...], T]] = []
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not last or any(a is not b for a, b in zip(args, last[0][0], strict=True)):
+            last[:] = [(args, function(*args, **kwargs))]
+        return last[0][1]
+
+    return call
+
+
+class _Smoothed:
+    """A loss, and if it is not smooth the envelope of it with multipliers s, one for each sample.
 
     Attributes
     ----------
-    alpha : the multipliers of each loss; those of a smooth loss are not used
-    kinked : True for each nonsmooth loss
-    sigma : the proximal parameter
+    s : the multipliers, slopes of the loss; those of a smooth loss are not used
+    kinked : True for a nonsmooth loss
     """
 
-    def __init__(self, form: Composite, sigma: float) -> None:
-        self.y, self.sigma = form.y, sigma
-        weights = [np.ones(form.m) if c is None else c for _, c in form.parts]
-        self.counted = [c > 0.0 for c in weights]
-        self.parts: list[tuple[ConvexLoss, Vec]] = [
-            (loss, np.where(counts, c, 1.0))
-            for (loss, _), c, counts in zip(form.parts, weights, self.counted, strict=True)
-        ]
-        self.kinked = [not loss.smooth() for loss, _ in self.parts]
-        self.alpha = [np.zeros(form.m) for _ in self.parts]
-        self._last: list[tuple[tuple, tuple[Vec, Vec]]] = [((), (margin, margin)) for margin in self.alpha]
+    def __init__(self, loss: ConvexLoss, m: int) -> None:
+        self.loss, self.kinked = loss, not loss.smooth()
+        self.s = np.zeros(m)
+        self._kept = _kept(self._at)
 
-    def _maximiser(self, k: int, margin: Vec) -> tuple[Vec, Vec]:
-        """Return the maximiser a / c of the envelope of loss k, and the argument of its proximal map.
+    def at(self, margin: Vec, sigma: Bound) -> tuple[Vec, Vec, Vec]:
+        """Return the values at the margins, minus the derivatives, and the second derivatives."""
+        return self._kept(margin, sigma, self.s)
 
-        Those of the last margins are kept: value, slopes and curvature are asked for at the same point.
-        """
-        (loss, c), alpha, sigma = self.parts[k], self.alpha[k], self.sigma
-        at, known = self._last[k]
-        if not (at and at[0] is margin and at[1] is alpha and at[2] == sigma):
-            v = (alpha + sigma * (loss.offset - margin)) / c
-            known = loss.conjugate_prox(v, sigma / c), v
-            self._last[k] = (margin, alpha, sigma), known
-        return known
+    def _at(self, margin: Vec, sigma: Bound, s0: Vec) -> tuple[Vec, Vec, Vec]:
+        loss, u = self.loss, self.loss.offset - margin
+        if not self.kinked:
+            return loss.each(margin), loss.gradient(u), curvature(loss, margin)
+        v = s0 + sigma * u
+        s = loss.conjugate_prox(v, sigma)
+        height = s * u - loss.conjugate(s) - (s - s0) ** 2 / (2.0 * sigma)
+        return height, s, sigma * loss.conjugate_prox_slope(v, sigma, s)
+
+    def step(self, s: Vec, sigma: Bound) -> Bound:
+        """Return the proximal term of each sample for new multipliers."""
+        return (s - self.s) ** 2 / (2.0 * sigma) if self.kinked else 0.0
+
+
+class _Plain:
+    """A loss with fixed weights c of the samples; the steps of its multipliers are those of c s."""
+
+    def __init__(self, loss: ConvexLoss, c: Vec | None, m: int, typical: float) -> None:
+        self.smoothed, self.c = _Smoothed(loss, m), np.ones(m) if c is None else c
+        self.unit = typical / np.where(self.c > 0.0, self.c, 1.0)
+        self.grow(_FIRST)
+
+    def grow(self, sigma: float) -> None:
+        """Set the proximal parameter to sigma, in typical slopes."""
+        self.sigma = sigma * self.unit
+
+    def value(self, margin: Vec) -> float:
+        return float(times(self.c, self.smoothed.at(margin, self.sigma)[0]).sum())
+
+    def slopes(self, margin: Vec) -> Vec:
+        return times(self.c, self.smoothed.at(margin, self.sigma)[1])
+
+    def curvature(self, margin: Vec) -> Vec:
+        return times(self.c, self.smoothed.at(margin, self.sigma)[2])
+
+    def coupling(self, margin: Vec) -> None:
+        return None
+
+    def step(self, margin: Vec, advance: bool = False) -> float:
+        """Return the proximal term of an update of the multipliers at the margins, which `advance` does."""
+        smoothed, s = self.smoothed, self.smoothed.at(margin, self.sigma)[1]
+        moved = float(np.sum(self.c * smoothed.step(s, self.sigma)))
+        if advance:
+            smoothed.s = s
+        return moved
+
+
+class _Worst:
+    """A worst mean with multipliers of its domain.
+
+    With J the Jacobian of the projection, its second derivatives are
+    `diag(A q) l_sigma'' + tau diag(s) A J A' diag(s)`.
+
+    Attributes
+    ----------
+    q : the multipliers of the domain
+    apart : True if every entry of q weighs one sample of its own
+    """
+
+    def __init__(self, term: WorstTerm, m: int) -> None:
+        self.smoothed, self.A = _Smoothed(term.loss, m), term.map.matrix()
+        self.domain: SemiSmooth = term.domains[0]  # type: ignore[assignment]
+        self._project, self._jacobian = _kept(self._projection), _kept(self.domain.jacobian)
+        d = self.A.shape[1]
+        self.q, self.apart = self.domain.center(d), self.A.nnz == d
+        self.steep = float(term.loss.gradient(np.ones(1))[0]) or 1.0
+        self.grow(_FIRST)
+
+    def grow(self, sigma: float) -> None:
+        """Set the proximal parameters to sigma, in typical slopes and weights."""
+        self.sigma, self.tau = sigma * self.steep, sigma / (self.steep * self.q.size)
+
+    def _projected(self, margin: Vec) -> tuple[Vec, Vec]:
+        """Return the maximal q, and the argument of its projection."""
+        return self._project(self.smoothed.at(margin, self.sigma)[0], self.q)
+
+    def _projection(self, losses: Vec, q0: Vec) -> tuple[Vec, Vec]:
+        v = q0 + self.tau * np.minimum(self.A.T @ losses, _HIGHEST)
+        return self.domain.project(v), v
+
+    def value(self, margin: Vec) -> float:
+        losses = self.smoothed.at(margin, self.sigma)[0]
+        q, _ = self._projected(margin)
+        return float(times(self.A @ q, losses).sum()) - float(((q - self.q) ** 2).sum()) / (2.0 * self.tau)
+
+    def slopes(self, margin: Vec) -> Vec:
+        return times(self.A @ self._projected(margin)[0], self.smoothed.at(margin, self.sigma)[1])
+
+    def curvature(self, margin: Vec) -> Vec:
+        _, s, bend = self.smoothed.at(margin, self.sigma)
+        q, v = self._projected(margin)
+        h = times(self.A @ q, bend)
+        if self.apart:
+            h += self.tau * s * s * (self.A @ self._jacobian(v).d)
+        return h
+
+    def coupling(self, margin: Vec) -> tuple[Any, Any]:
+        """Return V and S of the second derivatives `V S V'` beside those of `curvature`."""
+        s = self.smoothed.at(margin, self.sigma)[1]
+        J = self._jacobian(self._projected(margin)[1])
+        if self.apart:  # entries that all rise together leave q as it is: a little curvature stays there
+            return s[:, None] * (self.A @ J.U), (1.0 - _TOGETHER) * self.tau * J.S
+        return self.A.multiply(s[:, None]), self.tau * J.matvec(np.eye(self.q.size))
+
+    def step(self, margin: Vec, advance: bool = False) -> float:
+        """Return the proximal term of an update of the multipliers at the margins, which `advance` does."""
+        s, (q, _) = self.smoothed.at(margin, self.sigma)[1], self._projected(margin)
+        moved = float(((q - self.q) ** 2).sum()) / (2.0 * self.tau)
+        moved += float(np.sum((self.A @ q) * self.smoothed.step(s, self.sigma)))
+        if advance:
+            self.q, self.smoothed.s = q, s
+        return moved
+
+
+class _Envelopes:
+    """The losses of a form with each nonsmooth loss and each worst mean replaced by its envelope."""
+
+    def __init__(self, form: Composite, typical: float) -> None:
+        self.worst = [_Worst(h, form.m) for h in form.worst]
+        self.parts = [*(_Plain(loss, c, form.m, typical) for loss, c in form.parts), *self.worst]
+        self.grow(_FIRST)
+
+    def grow(self, sigma: float) -> None:
+        """Set the proximal parameter to sigma, in typical slopes."""
+        self.sigma = sigma
+        for part in self.parts:
+            part.grow(sigma)
 
     def loss(self, margin: Vec) -> float:
         """Return the sum of smooth losses and envelopes at the margins."""
-        total = 0.0
-        for k, (loss, c) in enumerate(self.parts):
-            if not self.kinked[k]:
-                total += loss.value(margin, self.y, np.where(self.counted[k], c, 0.0))
-                continue
-            a, _ = self._maximiser(k, margin)
-            height = c * (a * (loss.offset - margin) - loss.conjugate(a))
-            height -= (c * a - self.alpha[k]) ** 2 / (2.0 * self.sigma)
-            total += float(height[self.counted[k]].sum())
-        return total
+        return sum(part.value(margin) for part in self.parts)
 
     def gradient(self, margin: Vec) -> Vec:
         """Return minus the derivatives of the sum in the margins."""
-        return sum(self._slopes(margin), start=np.zeros(margin.size))
-
-    def _slopes(self, margin: Vec) -> list[Vec]:
-        """Return minus the derivatives in the margins, one vector for each loss."""
-        slopes = []
-        for k, (loss, c) in enumerate(self.parts):
-            smooth = not self.kinked[k]
-            s = loss.gradient(loss.offset - margin) if smooth else self._maximiser(k, margin)[0]
-            slopes.append(np.where(self.counted[k], c * s, 0.0))
-        return slopes
+        return sum((part.slopes(margin) for part in self.parts), start=np.zeros(margin.size))
 
     def curvature(self, margin: Vec) -> Vec:
-        """Return the (generalised) second derivatives of the sum in the margins."""
-        total = np.zeros(margin.size)
-        for k, (loss, c) in enumerate(self.parts):
-            if not self.kinked[k]:
-                bend = c * curvature(loss, margin)
-            else:
-                a, v = self._maximiser(k, margin)
-                bend = self.sigma * loss.conjugate_prox_slope(v, self.sigma / c, a)
-            total += np.where(self.counted[k], bend, 0.0)
-        return total
+        """Return the (generalised) second derivatives of the sum, those of single margins."""
+        return sum((part.curvature(margin) for part in self.parts), start=np.zeros(margin.size))
 
-    def advance(self, margin: Vec) -> float:
-        """Set the multipliers to those at the margins; return `step(margin)`."""
-        moved = self.step(margin)
-        self.alpha = self._slopes(margin)
-        return moved
+    def coupling(self, margin: Vec) -> list[tuple[Any, Any]]:
+        """Return V and S of further second derivatives `V S V'`, which join samples."""
+        return [h.coupling(margin) for h in self.worst]
 
-    def step(self, margin: Vec) -> float:
-        """Return `||change of the multipliers||^2 / (2 sigma)` for an update at the margins."""
-        changes = zip(self._slopes(margin), self.alpha, self.kinked, strict=True)
-        moved = sum(float(((a - b) ** 2).sum()) for a, b, kinked in changes if kinked)
-        return moved / (2.0 * self.sigma)
+    def step(self, margin: Vec, advance: bool = False) -> float:
+        """Return the proximal term of an update of the multipliers at the margins, which `advance` does."""
+        return sum(part.step(margin, advance) for part in self.parts)
 
 
 class _Multipliers(Session[Composite]):
@@ -166,7 +278,7 @@ class _Multipliers(Session[Composite]):
 
     Attributes
     ----------
-    active : for one hinge loss with the squared l2 norm alone, its active-set method; else None
+    active : for one hinge loss or its CVaR with the squared l2 norm alone, its active-set method; else None
     """
 
     def __init__(self, solver: ProxALM, form: Composite) -> None:
@@ -177,10 +289,10 @@ class _Multipliers(Session[Composite]):
     def _take(self, form: Composite) -> None:
         """Reset the envelopes and the active-set method to the losses of a form."""
         self.form = form
-        least = np.min([k.offset for k in form.losses])
-        self.typical = float(np.mean(form.gradient(least - np.ones(form.m)))) or 1.0
-        self.losses = _Envelopes(form, _FIRST * self.typical)
-        self.active = HingeActiveSet.of(form)
+        least = np.min([k.offset for k in form.every_loss])
+        typical = float(np.mean(form.gradient(least - np.ones(form.m)))) or 1.0
+        self.losses = _Envelopes(form, typical)
+        self.active = HingeActiveSet.of(form) or TailActiveSet.of(form)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         if not form.same_terms(self.form):
@@ -203,16 +315,17 @@ class _Multipliers(Session[Composite]):
             with np.errstate(over="ignore", invalid="ignore"):
                 steps = self._minimise(at, monitor)
             at.t = form.margins(at.w, at.b)  # without the rounding of the steps
-            moved = self.losses.advance(at.t)
-            value = form.value(at.t, at.w)
-            bound, missed = form.lower_bound(at.slopes, at.t, at.w)
+            moved = self.losses.step(at.t, advance=True)
+            value, q = form.value(at.t, at.w), [h.q for h in self.losses.worst]
+            bound, missed = form.fixed(at.t, q).lower_bound(at.slopes, at.t, at.w)
             monitor.passes += form.cost
             gap = (value - bound) / max(abs(value), 1e-300)
             left = max(abs(gap), missed)
             ends = stalled.after(left)
             if left <= best:
                 best = left
-                answer = Answer(w=at.w, b=at.b, slopes=np.clip(at.slopes, form.floors, form.caps))
+                slopes = np.clip(at.slopes, form.floors, form.caps)
+                answer = Answer(w=at.w, b=at.b, slopes=slopes, multipliers=q)
             stop = monitor.report(step, value, gap)
             if monitor.reached(gap) and monitor.met(missed):
                 status = "converged"
@@ -223,11 +336,11 @@ class _Multipliers(Session[Composite]):
             if ends or at.lost:
                 break
             factor = growth(steps, _AT_ONCE) if moved > _STILL * abs(value) else 1.0
-            self.losses.sigma = min(factor * self.losses.sigma, _LARGEST * self.typical)
+            self.losses.grow(min(factor * self.losses.sigma, _LARGEST))
             at.restart()
         if best <= tol and status == "max_iter":
             status = "converged"
-        self.losses.sigma = _AGAIN * _FIRST * self.typical
+        self.losses.grow(_AGAIN * _FIRST)
         return answer.after(status, f"{step} multiplier steps left a relative gap or violation of {best:.2g}")
 
     def _minimise(self, at: ProximalIterate, monitor: Monitor) -> int:

@@ -22,6 +22,7 @@ features.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,9 +35,17 @@ from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
+from ucm.language.penalties.combined import CombinedPenalty
+from ucm.language.penalties.constraints import LinearConstraint, constraints_of
 from ucm.language.terms import Bound
 from ucm.numerics.newton_steps import line_search, ridge_solve
-from ucm.solvers.objective.quadratic_models import Columns, NewtonCG, ProximalQuadratic, boxed_quadratic
+from ucm.solvers.objective.quadratic_models import (
+    Columns,
+    NewtonCG,
+    ProximalQuadratic,
+    boxed_quadratic,
+    constrained_quadratic,
+)
 
 LARGEST = 1000  # largest number of features where a penalty joins features
 _ORDER = 2000  # features of a quadratic program, above which its matrix is not formed
@@ -61,7 +70,16 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
 def _through_rows(form: Composite) -> bool:
     """Return True if the quadratic models are solved in sample space, for a penalty that joins features."""
     B, R = form.penalty.without_forms
-    return R.boxed is None and B is None and form.n > max(form.m, 200)
+    return R.boxed is None and B is None and form.n > max(form.m, 200) and not form.worst
+
+
+def constrained(R: CombinedPenalty, n: int) -> tuple[LinearConstraint | None, float]:
+    """Return the constraint and c of a penalty that is a linear constraint and `c ||w||_2^2`; else None."""
+    found = constraints_of(R.terms, n) if R.boxed is None else []
+    rest = CombinedPenalty(tuple(h for k, h in enumerate(R.terms) if k not in dict(found)))
+    if len(found) != 1 or (rest.terms and rest.square is None):
+        return None, 0.0
+    return found[0][1], rest.square or 0.0
 
 
 class Losses(Protocol):
@@ -76,7 +94,11 @@ class Losses(Protocol):
         ...
 
     def curvature(self, margin: Vec) -> Vec:
-        """Return the second derivatives of the losses in the margins."""
+        """Return the second derivatives of the losses in the margins, each in its own margin."""
+        ...
+
+    def coupling(self, margin: Vec) -> Iterable[tuple[Any, Any]]:
+        """Return matrices V (m, r) and S of the second derivatives `V S V'` that join samples."""
         ...
 
 
@@ -201,6 +223,8 @@ class ProximalIterate:
         lower, upper, self.c = self.R.boxed or (0.0, 0.0, 0.0)
         self.box = _Bounds(lower, upper, form.n) if self.R.is_box_plus_ridge else None
         self.joint = None if self.R.boxed else ProximalQuadratic(self.R, self._late)
+        self.constraint, square = constrained(self.R, form.n)
+        self.c = square if self.constraint is not None else self.c
         self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.project_domain(start[0]), start[1]
         self.t = form.margins(self.w, self.b)
@@ -280,6 +304,13 @@ class ProximalIterate:
             work = (0.5 * self.cost, 0, 0.0) if H is None or by_columns else (0.0, 1, 0.0)
         else:
             H, s = weighted_sums(X, h)
+            for V, S in self.losses.coupling(self.t):
+                y = form.y[:, None]
+                V = V * y if isinstance(V, np.ndarray) else V.multiply(y)
+                image, sums = np.asarray(X.T @ V), np.asarray(V.sum(axis=0)).ravel()
+                H += image @ S @ image.T
+                s += image @ (S @ sums)
+                mass += float(sums @ S @ sums)
             s *= free
             H -= np.outer(s, s / mass)
             if self.Q is not None:
@@ -298,7 +329,7 @@ class ProximalIterate:
         h = self.losses.curvature(self.t)
         flat = (h == 0.0) & (self.slopes != 0.0)
         if flat.any():
-            away = np.maximum(np.abs(self.form.losses[0].offset - self.t[flat]), 1e-3)
+            away = np.maximum(np.abs(self.form.every_loss[0].offset - self.t[flat]), 1e-3)
             h[flat] = self.lengths.damping * np.abs(self.slopes[flat]) / away
         return h
 
@@ -384,6 +415,9 @@ class ProximalIterate:
             d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w), self._late)
             self.monitor.passes += passes * self.cost
             return d
+        if self.constraint is not None and not self.rows:
+            H = H + (ridge + 1e-7 * (float(np.mean(np.diagonal(H))) or 1.0)) * np.eye(w.size)
+            return constrained_quadratic(H, r + ridge * w, w, self.constraint) - w
         if self.joint is not None:
             B = H if self.rows else _root(H)
             top = float(np.einsum("ij,ij->j", B, B).max()) or 1.0

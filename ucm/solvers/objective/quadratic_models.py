@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
 from ucm.data.linear_map import Vec
 from ucm.language.penalties.combined import CombinedPenalty
+from ucm.language.penalties.constraints import LinearConstraint
 from ucm.native import library, point, structure
 from ucm.numerics.newton_steps import MOST, conjugate_gradients, growth, line_search, ridge_solve
 
@@ -50,6 +51,25 @@ def boxed_quadratic(
     point(state, "quadratic_t", r=r, x=x, lower=lower, upper=upper, **arrays)
     while not timed_out() and not library.minimise_quadratic(state, 2e7):  # some 20 ms
         pass
+
+
+def constrained_quadratic(H: Matrix, g: Vec, x: Vec, constraint: LinearConstraint) -> Vec:
+    """Return the y of a constraint with the least `(y - x)'H(y - x) / 2 + g'(y - x)`, H positive definite.
+
+    With `H = L L'` it is the projection of the minimum on the constraint in the coordinates `L'y`; NaN where
+    squares of the samples overflow.
+    """
+    try:
+        L = np.linalg.cholesky(H)
+    except np.linalg.LinAlgError:
+        return np.full(x.size, np.nan)
+    free = x - linalg.cho_solve((L, True), g, check_finite=False)
+    rows = linalg.solve_triangular(L, constraint.matrix.T, lower=True, check_finite=False).T
+    lb, ub = constraint.bounds
+    heights = constraint.matrix @ free
+    step = LinearConstraint(rows, lb - heights, ub - heights).prox(np.zeros(x.size), 1.0)
+    y = free + linalg.solve_triangular(L, step, lower=True, trans=1, check_finite=False)
+    return constraint.prox(y, 1.0)  # without the rounding
 
 
 class Columns(NamedTuple):
