@@ -73,6 +73,8 @@ from .language.sets import CVaR as CVaR
 from .language.sets import Ellipsoid as Ellipsoid
 from .language.sets import Gelbrich as Gelbrich
 from .language.sets import Hull as Hull
+from .language.robust_samples import Robust as Robust
+from .language.robust_samples import per_sample as per_sample
 from .language.sets import Point as Point
 from .language.sets import ReducedHull as ReducedHull
 from .language.sets import SpectralRisk as SpectralRisk

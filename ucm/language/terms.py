@@ -144,6 +144,9 @@ class ConvexLoss(PointwiseLoss):
     except `LeastSquares`. `LossBall` uses l, without the offset.
     """
 
+    moves: ClassVar[bool] = False
+    """True if the samples are perturbed, so that the margins are those of their worst points."""
+
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         return (self,), ()
 
