@@ -94,16 +94,16 @@ class Epigraph(ProximalPenalty):
         return self._sum(1.0).proximal()
 
     @functools.cached_property
-    def _boxes(self) -> tuple[Bound, Bound, float, Bound] | None:
+    def boxes(self) -> tuple[Bound, Bound, float, Bound] | None:
         """The box of R, the factor of its ridge and the upper bound of the box of h; None for others."""
         R, h = CombinedPenalty(self.terms).boxed, CombinedPenalty(self.h).boxed
         return None if R is None or h is None else (*R, h[1])
 
     def _prox(self, v: Vec, s: float, mu: float) -> Vec:
         """Return the proximal map of `s R + mu h` at v."""
-        if self._boxes is None:
+        if self.boxes is None:
             return self._sum(mu / s).prox(v, s) if self.terms else self._sum(1.0).prox(v, mu)
-        lower, upper, c, bound = self._boxes
+        lower, upper, c, bound = self.boxes
         return shrink_box(v, s * lower - mu * bound, s * upper + mu * bound) / (1.0 + 2.0 * s * c)
 
     def _multiplier(self, v: Vec, u: float, s: float) -> tuple[float, Vec]:

@@ -310,7 +310,7 @@ class ProximalIterate:
             a *= 0.5
         else:
             return False
-        self.damping = max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
+        self.damping = self._damped(a)
         exact = not self._by_columns(w.size) and self.losses is self.form
         sure = a == 1.0 and exact and self.shift == 0.0
         self.foretold = self.slopes - model.h * move if sure else None
@@ -327,6 +327,10 @@ class ProximalIterate:
             self.w[model.features] = new
         self.b, self.t, self.smooth, self.value = self.b + a * e, t, smooth, value
         return gained
+
+    def _damped(self, a: float) -> float:
+        """Return the damping after a step of length a: less after a whole one."""
+        return max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
 
     def _first(self, w: Vec, d: Vec, move: Vec, linear: float) -> float:
         """Return the initial step length along d: by line search where R is smooth, else 1."""
