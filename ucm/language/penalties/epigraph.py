@@ -25,6 +25,10 @@ _STEP = 1e-6  # relative, for the derivative of a proximal map in its multiplier
 _STEPS = 100  # of the search for a multiplier
 
 
+Boxes = tuple[Bound, Bound, float, Bound]
+"""The box (lower, upper) of R, the factor c of its ridge, and the bound k of the box of h."""
+
+
 class OfFirst(ProximalPenalty):
     """A penalty of all weights but the last."""
 
@@ -94,8 +98,8 @@ class Epigraph(ProximalPenalty):
         return self._sum(1.0).proximal()
 
     @functools.cached_property
-    def boxes(self) -> tuple[Bound, Bound, float, Bound] | None:
-        """The box of R, the factor of its ridge and the upper bound of the box of h; None for others."""
+    def boxes(self) -> Boxes | None:
+        """The boxes of R and h; None for others."""
         R, h = CombinedPenalty(self.terms).boxed, CombinedPenalty(self.h).boxed
         return None if R is None or h is None else (*R, h[1])
 
