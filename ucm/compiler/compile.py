@@ -184,7 +184,7 @@ def plan_of(
     """
     check_asked(solver)
     began = time.perf_counter() if began is None else began
-    check_quantities(model, data)
+    check_quantities(model, data.per_sample)
     if data.source is None:
         for samples in model.nodes_of_type(SampleNode):
             samples.rows(data)  # refuses a group without samples before any computation

@@ -108,8 +108,8 @@ def _many_samples(form: Composite) -> bool:
     """True if the augmented Lagrangian method is preferred to an interior-point method.
 
     Always for one loss with the squared l2 norm, for perturbations in boxes, and without a penalty, where
-    there is a start near the solution (a generalised nu-SVM); not for a penalty of the largest weight over fewer
-    samples than features, as nearly all weights are then equal.
+    there is a start near the solution (a generalised nu-SVM); not for a penalty of the largest weight over
+    fewer samples than features, as nearly all weights are then equal.
     """
     if not form.penalties or (form.penalty.square is not None and len(form.losses) == 1):
         return True

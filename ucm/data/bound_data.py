@@ -249,8 +249,10 @@ class Data:
 
     def with_column(self, value: float | Vec) -> Data:
         """Return the samples with one more feature, a number for all samples or one for each."""
-        key = value if isinstance(value, float) else value.tobytes()
-        return self.once(("column", key), lambda: self.with_coordinates(with_column(self.X, value), self.gram))
+        key = value.tobytes() if isinstance(value, np.ndarray) else value
+        return self.once(
+            ("column", key), lambda: self.with_coordinates(with_column(self.X, value), self.gram)
+        )
 
     def in_gram_space(self, gram: Gram) -> Data:
         """Return the samples as unit vectors e_i of `GramSpace`, with the inner product of the kernel.

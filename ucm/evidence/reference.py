@@ -110,7 +110,7 @@ def majorant(
     `remaining` = (v, s, h) bounds samples that are not written out from below by `h - <v, w> - s b`.
     """
     X = data.X if features is None else features
-    moved = Perturbations(model, data) if norms_of(model) else None
+    moved = Perturbations.of(model, data) if norms_of(model) else None
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
     declared = model
@@ -171,8 +171,8 @@ def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -
     """
     loss, (added, subtracted) = model.loss, model.penalty.split()
     lam = CombinedPenalty(added).square
-    plain = isinstance(loss, ConvexLoss) and loss.counted is None and not norms_of(model)
-    if not plain or lam is None or subtracted:
+    single = isinstance(loss, ConvexLoss) and loss.counted is None
+    if not single or loss.moves or lam is None or subtracted:
         return None
     X = data.X if features is None else features
     X = with_column(X, model.scaling) if model.penalised else X
@@ -391,10 +391,7 @@ def verify_objective(
     if features is not None:
         X, w = features, features.T @ data.weighing.gather(solution.coefficients)
     weighed = data.y, data.weights, data.groups
-    margin = data.y * (X @ w + b)
-    if norms_of(model):
-        margin -= Perturbations(model, data).heights(w)
-    objective = model.value(margin, w, *weighed, b=b)
+    objective = model.value(data.y * (X @ w + b), w, *weighed, b=b, per_sample=data.per_sample)
     results, failure = [], SolverError("verify: no reference")
     for problem in (majorant(model, data, w, b, features), dual_problem(model, data, features)):
         try:
@@ -404,6 +401,6 @@ def verify_objective(
     if not results:
         raise failure
     worst = max(results, key=lambda end: abs(end.value - objective))
-    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed, b=0.0)
+    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed, b=0.0, per_sample=data.per_sample)
     least = min((loss.lowest() for loss in model.dc()[0].pointwise), default=0.0)
     return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

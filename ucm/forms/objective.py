@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Matrix, Vec
-from ucm.errors import EmptySetError
+from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.forms.bound import FeatureNormal, SampleDual, split_at_kinks, times
 from ucm.forms.solver import Answer, Expected
 from ucm.language.contracts import BoundDomain
@@ -374,7 +374,12 @@ def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
     A penalised intercept is the weight of one more feature. Perturbations of the samples are one more, with
     the entries `-y_i r_i`, whose weight t bounds the norm h of w (`ucm.language.penalties.epigraph`).
     """
-    moved = Perturbations(model, data) if norms_of(model) else None
+    moved = Perturbations.of(model, data) if norms_of(model) else None
+    if moved is not None and model.dc()[1].penalties:
+        raise CompositionError(
+            f"Robust: expected a convex penalty, got {brief(model.penalty)}; take L1() or L2(), or leave the "
+            "perturbations out"
+        )
     if model.penalised:
         model, data = model.with_column(data.n), data.with_column(model.scaling)
     if moved is None:
@@ -390,7 +395,11 @@ def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
 def lifted_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:
     """Return the plane (w, b) of a model in the features of `lifted`."""
     height = [sum(h.value(w) for h in norms)] if (norms := norms_of(model)) else []
-    return (np.concatenate([w, [b / model.scaling], height]), 0.0) if model.penalised else (np.append(w, height), b)
+    return (
+        (np.concatenate([w, [b / model.scaling], height]), 0.0)
+        if model.penalised
+        else (np.append(w, height), b)
+    )
 
 
 def declared_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:

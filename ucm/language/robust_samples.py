@@ -2,7 +2,7 @@
 
 With U_i about each sample, a loss l that does not rise with the margin has its largest value
 
-    max over d in U_i of l(y_i (w'(x_i + d) + b)) = l(t_i - h_i(w)),    h_i(w) = max over d in U_i of -y_i w'd.
+    max over d in U_i of l(y_i (w'(x_i + d) + b)) = l(t_i - h_i(w)),   h_i(w) = max over d in U_i of -y_i w'd.
 
 For the sets of this module, symmetric and equal up to a factor r_i >= 0, `h_i = r_i h` with one norm h of w.
 """
@@ -10,6 +10,7 @@ For the sets of this module, symmetric and equal up to a factor r_i >= 0, `h_i =
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -19,24 +20,36 @@ from scipy.optimize import brentq
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Matrix, Vec
+from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, DataError, ParameterError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Arithmetic, Node, Notation, converted, each, in_parentheses, restricted
+from ucm.language.node import (
+    Arithmetic,
+    Node,
+    Notation,
+    converted,
+    each,
+    in_parentheses,
+    operator,
+    restricted,
+)
 from ucm.language.objective import Objective, multiple, multiplied
-from ucm.language.parameter import Scalar, Scope, as_factor, value
+from ucm.language.parameter import Scalar, Scope, as_factor, value, with_value
+from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.norms import L1, Norm
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.affine_image import Ball, Ellipsoid
 from ucm.language.sets.combination import LinearCombination, is_number
 from ucm.language.statistics.affine import ConstantMatrix, ConstantVector, MatrixNode, Origin
-from ucm.language.terms import Bound, ConvexLoss, ProximalPenalty
+from ucm.language.terms import Bound, ConvexLoss, ProximalPenalty, Subgroup
 
 _REMEDY = (
     "write Ball(0, r), Ball(0, r, p=inf), np.diag(sizes) @ Ball(0, 1, p=inf) for a box, Ellipsoid(0, S, r), "
     "a multiple or a sum of these, or per_sample('radius') * Ball(0, 1)"
 )
+_RTOL: Any = 1e-14  # of the root of a secular equation
 _ROUNDING = 1e-12  # of a dual point: an entry that counts as 0
 
 
@@ -45,7 +58,9 @@ class PerSample(Arithmetic):
     """A quantity with a value for each sample, which comes with the data; written `per_sample(name)`."""
 
     name: str = restricted(
-        lambda name: str(name).isidentifier(), "name is a Python identifier", "write per_sample('radius')"
+        lambda name: str(name).isidentifier() and name not in ("X", "y", "sample_weight", "subgroup"),
+        "name is a Python identifier, and no argument of fit",
+        "write per_sample('radius')",
     )
 
     def combine(self, symbol: str, a: object, b: object) -> PerSampleMultiple:
@@ -53,8 +68,8 @@ class PerSample(Arithmetic):
         if symbol == "*" and isinstance(U, UncertaintySet):
             return PerSampleMultiple(self, U)
         raise CompositionError(
-            f"{brief(a)} {symbol} {brief(b)}: a quantity of each sample multiplies a set of perturbations, as "
-            "in Robust(Hinge(), per_sample('radius') * Ball(0, 1))"
+            f"{brief(a)} {symbol} {brief(b)}: a quantity of each sample multiplies a set of perturbations; "
+            "write Robust(Hinge(), per_sample('radius') * Ball(0, 1))"
         )
 
     def values(self, data: Data) -> Vec:
@@ -91,15 +106,19 @@ def per_sample(name: str) -> PerSample:
     return PerSample(name)
 
 
-def check_quantities(model: Node, data: Data) -> None:
-    """Raise an error unless the data have values for the quantities of a model, and no others."""
-    names = {node.name for node in model.nodes_of_type(PerSample)}
-    missing, unused = sorted(names - data.per_sample.keys()), sorted(data.per_sample.keys() - names)
+def quantities_of(model: Node) -> set[str]:
+    """Return the names of the quantities of each sample in a declaration."""
+    return {node.name for node in model.nodes_of_type(PerSample)}
+
+
+def check_quantities(model: Node, per_sample: Mapping[str, object]) -> None:
+    """Raise an error unless there are values for the quantities of a model, and no others."""
+    names, given = quantities_of(model), set(per_sample)
+    missing, unused = sorted(names - given), sorted(given - names)
     if missing:
         raise DataError(
-            f"per_sample({missing[0]!r}): expected a value for each of {data.given} samples, got none; give "
-            f"them, as compile(..., per_sample={{{missing[0]!r}: values}}) or Classifier.fit(X, y, "
-            f"{missing[0]}=values)"
+            f"per_sample({missing[0]!r}): expected a value for each sample, got none; give them, as "
+            f"compile(..., per_sample={{{missing[0]!r}: values}}) or fit(X, y, {missing[0]}=values)"
         )
     if unused:
         raise ParameterError(
@@ -147,9 +166,6 @@ class RootNorm(ProximalPenalty):
 
     form: Quadratic
 
-    def check_features(self, n: int) -> None:
-        self.form.check_features(n)
-
     def value(self, w: Vec) -> float:
         return float(np.linalg.norm(self.form.root @ w))
 
@@ -166,7 +182,7 @@ class RootNorm(ProximalPenalty):
             return float(np.linalg.norm(np.sqrt(e) * a / (s + e))) - t
 
         high = float(np.linalg.norm(np.sqrt(e) * a)) / t
-        s = brentq(excess, 0.0, high, xtol=1e-15 * high, rtol=1e-14)
+        s: Any = brentq(excess, 0.0, high, xtol=1e-15 * high, rtol=_RTOL)
         return v - V @ (e / (s + e) * a)
 
     def conjugate(self, z: Vec) -> float:
@@ -187,6 +203,14 @@ class RootNorm(ProximalPenalty):
 
     def formula(self, notation: Notation) -> str:
         return notation.power(f"({self.form.formula(notation)})", "(1/2)")
+
+
+def _merged(U: UncertaintySet) -> list[tuple[Scalar, ProximalPenalty]]:
+    """Return the support function as pairs (factor, norm) of different norms; none where it is not known."""
+    terms: dict[ProximalPenalty, Scalar] = {}
+    for c, h in _terms(U):
+        terms[h] = terms[h] + c if h in terms else c
+    return [(c, h) for h, c in terms.items()]
 
 
 def _zero(center: object) -> bool:
@@ -226,24 +250,36 @@ def _image(M: Matrix, U: UncertaintySet, c: Scalar) -> list[tuple[Scalar, Proxim
 def _falling(loss: object, where: str = "") -> ConvexLoss:
     if not isinstance(loss, ConvexLoss) or loss.moves:
         raise CompositionError(
-            f"{where}: expected one convex loss of single samples such as Hinge(), got {brief(loss)}; add the "
-            "losses, as Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write WorstMean(Robust(..."
-            "), D)"
+            f"{where}: expected one convex loss of single samples such as Hinge(), got {brief(loss)}; add "
+            "losses, as Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around "
+            "them, as WorstMean(Robust(Hinge(), U), D)"
         )
     if loss.lowest() < 0.0:
         raise CompositionError(
-            f"{where}: expected a loss that never rises with the margin, got {brief(loss)}, whose worst point "
-            "may lie on either side; take Hinge(2) or Logistic()"
+            f"{where}: expected a loss that never rises with the margin, got {brief(loss)}, whose worst "
+            "point may lie on either side; take Hinge(2) or Logistic()"
         )
     return loss
 
 
 def _perturbations(U: object, where: str = "") -> UncertaintySet | PerSampleMultiple:
     sets = U.set if isinstance(U, PerSampleMultiple) else U
-    if not isinstance(sets, UncertaintySet) or not _terms(sets):
+    terms = _merged(sets) if isinstance(sets, UncertaintySet) else []
+    if not CombinedPenalty(tuple(h for _, h in terms)).proximal():
         raise CompositionError(
-            f"{where}: within is a ball, box or ellipsoid about 0, of which the support function is a norm of "
-            f"w, got {brief(U)}; {_REMEDY}"
+            f"{where}: expected a ball, an ellipsoid, or a sum of boxes and one ball, got another sum, "
+            f"{brief(U)}; take a ball or an ellipsoid that contains it"
+        )
+    if not terms:
+        raise CompositionError(
+            f"{where}: within is a ball, box or ellipsoid about 0, whose support function is a norm of w, "
+            f"got {brief(U)}; {_REMEDY}"
+        )
+    negative = next((c for c, _ in terms if value(c) < 0.0), None)
+    if negative is not None:
+        raise CompositionError(
+            f"{where}: within has a size of at least 0, got {with_value(negative)} in {brief(U)}; write 0 "
+            "for none"
         )
     return U  # type: ignore[return-value]
 
@@ -286,18 +322,37 @@ class Robust(ConvexLoss):
     0.0
     """
 
-    moves: ClassVar[bool] = True
+    @property
+    def moves(self) -> bool:
+        return True
 
     loss: ConvexLoss = converted(converter=_falling)
     within: Any = converted(converter=_perturbations)
 
+    @property
+    def sets(self) -> UncertaintySet:
+        """The set U of all samples, without the factors of the samples."""
+        return self.within.set if isinstance(self.within, PerSampleMultiple) else self.within
+
+    def check_features(self, n: int) -> None:
+        """Refuse n features if the set is of vectors of another length."""
+        if self.sets.dimension(n) != n:
+            raise CompositionError(
+                f"{self!r}: expected perturbations of the {n} features of the samples, got a set in "
+                f"{self.sets.dimension(n)} dimensions; both must be equal"
+            )
+
     @functools.cached_property
     def support(self) -> tuple[Scalar, tuple[ProximalPenalty, ...]]:
         """The factor c and the norms whose sum h is the support function `c h`, without the sample's own."""
-        terms = _terms(self.within.set if isinstance(self.within, PerSampleMultiple) else self.within)
+        terms = _merged(self.sets)
         if len(terms) == 1:
             return terms[0][0], (terms[0][1],)
         return 1.0, tuple(multiplied(c, h) for c, h in terms)
+
+    def points(self, notation: Notation) -> str:
+        """Return the formula of the set about each sample."""
+        return f"{notation.sub('d', 'i')}{notation.element}{self.within.formula(notation)}"
 
     @property
     def rotation_invariant(self) -> bool:
@@ -345,7 +400,7 @@ class Robust(ConvexLoss):
         t, (c, norms) = notation.sub("t", "i"), self.support
         h = multiple(c, " + ".join(norm.formula(notation) for norm in norms), notation)
         if isinstance(self.within, PerSampleMultiple):
-            h = self.within.factor.formula(notation) + notation.times + in_parentheses(h)
+            h = self.within.factor.formula(notation) + notation.times + (f"({h})" if len(norms) > 1 else h)
         return self.loss.formula(notation).replace(t, f"({t} - {h})")
 
 
@@ -361,15 +416,16 @@ def without_perturbations(loss: Any) -> Any:
 def with_statistics(node: Any, data: Data) -> Any:
     """Return a declaration with the covariances of its sets evaluated to matrices."""
     if isinstance(node, MatrixNode):
-        node.dimension(data.n)
         return node if isinstance(node, ConstantMatrix) else ConstantMatrix(node.evaluate(data))
     if not any(isinstance(x, MatrixNode) for x in node.walk()):
         return node
-    return replace(node, **{n: each(getattr(node, n), lambda x: with_statistics(x, data)) for n in node._names})
+    return replace(
+        node, **{n: each(getattr(node, n), lambda x: with_statistics(x, data)) for n in node._names}
+    )
 
 
 class Perturbations:
-    """The perturbations of the samples of a model: norms h with `h_i = r_i h`, and the sizes r_i.
+    """The perturbations of samples by losses: norms h with `h_i = r_i h`, and the sizes r_i.
 
     Attributes
     ----------
@@ -379,27 +435,21 @@ class Perturbations:
     factors : pairs of a declared factor and the sizes without it, (m,), which sum to the sizes
     """
 
-    def __init__(self, model: Objective, data: Data) -> None:
-        G, H = model.dc()
-        if H.penalties:
-            raise CompositionError(
-                f"Robust: expected a convex penalty, got {brief(model.penalty)}; take L1() or L2(), or leave "
-                "the perturbations out"
-            )
-        self.norms, self.n = norms_of(model), data.n
-        for h in self.norms:
-            h.check_features(data.n)
+    def __init__(self, losses: Sequence[ConvexLoss], data: Data) -> None:
+        self.norms, self.n = norms_of(*losses), data.n
         known, chosen = np.zeros(data.m, dtype=bool), np.zeros(data.m)
         self.factors: list[tuple[Scalar, Vec]] = []
-        for loss in (*G.pointwise, *H.losses):
-            robust = next((x for x in loss.walk() if isinstance(x, Robust)), None)
-            c, r = (0.0, np.zeros(data.m)) if robust is None else (robust.support[0], robust.sizes(data))
+        for loss in losses:
+            c, r = 0.0, np.zeros(data.m)
+            for robust in loss.nodes_of_type(Robust):
+                robust.check_features(data.n)
+                c, r = robust.support[0], robust.sizes(data)
             counts = loss.counts(data.y, data.groups)
             counts = np.ones(data.m, dtype=bool) if counts is None else counts
             both = counts & known
             if not np.array_equal(chosen[both], value(c) * r[both]):
                 raise CompositionError(
-                    f"{model.loss!r}: expected one set about each sample, got losses that disagree for "
+                    f"{loss!r}: expected one set about each sample, got another loss that disagrees for "
                     f"{np.count_nonzero(both)} samples; write the set in every loss, or losses of different "
                     "classes"
                 )
@@ -415,16 +465,36 @@ class Perturbations:
     def cvxpy(self, w: cp.Expression, scope: Scope) -> cp.Expression:
         """Return the `h_i(w)` of all samples as a convex CVXPY expression, (m,)."""
         height = sum(h.cvxpy(w, 1.0, scope) for h in self.norms)
-        return sum(r * (scope.of(c) * height) for c, r in self.factors if r.any())
+        every = [(scope.of(c) * height, r) for c, r in self.factors if r.any()]
+        return sum(h if (r == 1.0).all() else cp.multiply(r, h) for h, r in every)
+
+    @classmethod
+    def of(cls, model: Objective, data: Data) -> Perturbations:
+        """Return the perturbations by the losses of an objective."""
+        G, H = model.dc()
+        return cls((*G.pointwise, *H.losses), data)
 
 
-def norms_of(model: Objective) -> tuple[ProximalPenalty, ...]:
-    """Return the norms whose sum is h, common to all perturbations of a model; () without any."""
-    every = [x.support[1] for x in model.loss.nodes_of_type(Robust)]
+@operator("worst margins")
+def worst_margins(
+    losses: Sequence[ConvexLoss], margin: Vec, w: Vec, y: Vec | None, subgroup: Subgroup,
+    per_sample: Mapping[str, Vec],
+) -> Vec:  # fmt: skip
+    """Return the margins of the worst points, `t_i - h_i(w)`, by the losses that perturb samples."""
+    labels = np.ones(len(margin)) if y is None else y
+    groups = None if subgroup is None else read_groups(subgroup, len(margin))
+    data = Data(np.zeros((len(margin), len(w))), labels, groups=groups, per_sample=per_sample)
+    return margin - Perturbations(losses, data).heights(w)
+
+
+def norms_of(*declared: Node) -> tuple[ProximalPenalty, ...]:
+    """Return the norms whose sum is h, common to all perturbations in declarations; () without any."""
+    every = [x.support[1] for node in declared for x in node.nodes_of_type(Robust)]
     for norms in every[1:]:
         if norms != every[0]:
+            losses = " + ".join(map(repr, declared))
             raise CompositionError(
-                f"{model.loss!r}: expected sets of one shape in a model, got two; write sizes of one set, as "
+                f"{losses}: expected sets of one shape in a model, got two; write sizes of one set, as "
                 "Robust(Hinge(on=pos), 0.1 * U) + Robust(Hinge(on=neg), 0.3 * U)"
             )
     return every[0] if every else ()

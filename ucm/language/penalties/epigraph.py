@@ -69,8 +69,9 @@ class OfFirst(ProximalPenalty):
 class Epigraph(ProximalPenalty):
     """The penalty `R(w) + ind(h(w) <= t)` of the weights (w, t), h a norm.
 
-    With the multiplier mu >= 0 of the bound, the proximal map of `s R + ind` at (v, u) is that of `s R + mu h`
-    at v, with `t = u + mu`: h(w) - t falls in mu. The conjugate at (z, -c) is `(R + c h)*(z)`, c >= 0.
+    With the multiplier mu >= 0 of the bound, the proximal map of `s R + ind` at (v, u) is that of
+    `s R + mu h` at v, with `t = u + mu`: h(w) - t falls in mu. The conjugate at (z, -c), c >= 0, is
+    `(R + c h)*(z)`.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ class Epigraph(ProximalPenalty):
         step = _STEP * mu
         moved = self._prox(x, t, mu - step)
         D, k = (w - moved) / step, (self.height(moved) - self.height(w)) / step
-        change = -(D @ M[:-1] + M[-1]) / (1.0 + max(k, 0.0))
+        change: Vec = -(D @ M[:-1] + M[-1]) / (1.0 + max(k, 0.0))
         return np.vstack([J + np.outer(D, change), M[-1] + change])
 
     def conjugate(self, z: Vec) -> float:

@@ -1,9 +1,9 @@
 """Newton steps for penalties of w with a bound `h(w) <= t` whose parts are straight in every orthant.
 
-With `h(w) = sum_j k_j |w_j|` and R the support function of a box plus `c ||w||_2^2`, the objective of w at the
-least t is smooth in an orthant, `t = <k s, w>` for the signs s. A step is Newton's in the weights that are not
-0 and those that leave 0 with a gain, and ends at 0 where it changes a sign: the projected Newton method of
-Bertsekas (1982), Projected Newton methods for optimization problems with simple constraints.
+With `h(w) = sum_j k_j |w_j|` and R the support function of a box plus `c ||w||_2^2`, the objective of w at
+the least t is smooth in an orthant, `t = <k s, w>` for the signs s. A step is Newton's in the weights that
+are not 0 and those that leave 0 with a gain, and ends at 0 where it changes a sign: the projected Newton
+method of Bertsekas (1982), Projected Newton methods for optimization problems with simple constraints.
 """
 
 from __future__ import annotations
