@@ -28,6 +28,7 @@ from ucm.language.node import (
     Arithmetic,
     Node,
     Notation,
+    RotationInvariant,
     converted,
     each,
     in_parentheses,
@@ -54,7 +55,7 @@ _ROUNDING = 1e-12  # of a dual point: an entry that counts as 0
 
 
 # --- quantities for each sample --------------------------------------------------------------------
-class PerSample(Arithmetic):
+class PerSample(Arithmetic, RotationInvariant):
     """A quantity with a value for each sample, which comes with the data; written `per_sample(name)`."""
 
     name: str = restricted(
@@ -127,7 +128,7 @@ def check_quantities(model: Node, per_sample: Mapping[str, object]) -> None:
         )
 
 
-class PerSampleMultiple(Arithmetic):
+class PerSampleMultiple(Arithmetic, RotationInvariant):
     """The sets `{r_i d : d in U}` of the samples, r_i the values of a quantity."""
 
     factor: PerSample
@@ -166,7 +167,11 @@ class RootNorm(ProximalPenalty):
 
     form: Quadratic
 
+    def check_features(self, n: int) -> None:
+        self.form.check_features(n)
+
     def value(self, w: Vec) -> float:
+        self.form.check_features(len(w))
         return float(np.linalg.norm(self.form.root @ w))
 
     def prox(self, v: Vec, t: float) -> Vec:
@@ -399,8 +404,9 @@ class Robust(ConvexLoss):
     def formula(self, notation: Notation) -> str:
         t, (c, norms) = notation.sub("t", "i"), self.support
         h = multiple(c, " + ".join(norm.formula(notation) for norm in norms), notation)
+        h = h if len(norms) == 1 else f"({h})"
         if isinstance(self.within, PerSampleMultiple):
-            h = self.within.factor.formula(notation) + notation.times + (f"({h})" if len(norms) > 1 else h)
+            h = self.within.factor.formula(notation) + notation.times + h
         return self.loss.formula(notation).replace(t, f"({t} - {h})")
 
 

@@ -34,6 +34,9 @@ class OfFirst(ProximalPenalty):
 
     penalty: ProximalPenalty
 
+    def check_features(self, n: int) -> None:
+        self.penalty.check_features(n - 1)
+
     @property
     def keeps_signs(self) -> bool:  # type: ignore[override]
         return self.penalty.keeps_signs
@@ -83,6 +86,10 @@ class Epigraph(ProximalPenalty):
 
     terms: tuple[ProximalPenalty, ...]
     h: tuple[ProximalPenalty, ...]
+
+    def check_features(self, n: int) -> None:
+        for R in (*self.terms, *self.h):
+            R.check_features(n - 1)
 
     def height(self, w: Vec) -> float:
         """Return h(w)."""
@@ -170,7 +177,7 @@ class Epigraph(ProximalPenalty):
         c = max(c, 0.0)
         top = CombinedPenalty(self.terms).gauge(z) if self.terms else np.inf
         if top == np.inf:
-            return 1.0 if self._sum(c).gauge(z) <= 1.0 else np.inf
+            return 1.0 if self._sum(c).gauge(z) <= 1.0 + _ROUNDING else np.inf
         return last(lambda s: self._sum(c, s).gauge(z) > 1.0, 0.0, top)[1] if top > 0.0 else 0.0
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
