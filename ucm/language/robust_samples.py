@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import brentq
 
@@ -189,6 +190,20 @@ class RootNorm(ProximalPenalty):
         high = float(np.linalg.norm(np.sqrt(e) * a)) / t
         s: Any = brentq(excess, 0.0, high, xtol=1e-15 * high, rtol=_RTOL)
         return v - V @ (e / (s + e) * a)
+
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        # of w + rho Q w = v, rho = t / h, h = sqrt(w'Qw): the inverse of I + rho Q - rho Qw (Qw)' / h^2
+        e, V = self.form.factors
+        a = V.T @ v
+        if t <= 0.0 or np.linalg.norm(a / np.sqrt(e)) <= t:
+            return M - V @ (V.T @ M) if t > 0.0 else M
+        w = self.prox(v, t)
+        h = self.value(w)
+        rho = t / h
+        shrunk, q = rho * e / (1.0 + rho * e), e * (V.T @ w)
+        p = V @ (q - shrunk * q)
+        inner = rho / (h * h - rho * float(q @ (q - shrunk * q)))
+        return M - V @ (shrunk[:, None] * (V.T @ M)) + np.outer(inner * p, p @ M)
 
     def conjugate(self, z: Vec) -> float:
         return 0.0
