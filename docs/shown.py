@@ -67,6 +67,7 @@ LOSSES = {
     "Exponential": ucm.Exponential(),
     "Ramp": ucm.Ramp(Param("mu", 1.0)),
     "WorstMean": ucm.WorstMean(ucm.Hinge(), weights=ucm.CappedSimplex(1 / Param("beta", 0.5), relative=True)),
+    "Robust": ucm.Robust(ucm.Hinge(), within=ucm.Ball(0, Param("r", 0.5))),
     "Objective": ucm.models.svm(0.5),
 }
 PENALTIES = {
@@ -151,7 +152,10 @@ def _loss(ax: Any, name: str) -> None:
     loss = loss.loss if isinstance(loss, ucm.Objective) else loss
     t = np.linspace(-2.0, 3.0, 301)
     others = [0.0] if isinstance(loss, ucm.WorstMean) else []
-    ax.plot(t, [loss.value(np.array([x, *others])) for x in t], color=_ink()[0])
+    lost = 0.5 if isinstance(loss, ucm.Robust) else 0.0  # r ||w||_2
+    ax.plot(t, [loss.value(np.array([x - lost, *others])) for x in t], color=_ink()[0])
+    if lost:
+        ax.set_title("where w has the norm 1", fontsize=8)
     if others:
         ax.set_title("of two samples, one with the margin t, one with 0", fontsize=8)
     ax.plot(t, t <= 0.0, color=_ink()[2], lw=1, ls="--")

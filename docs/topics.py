@@ -14,7 +14,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
             "From a declaration to an answer": "compile solve path Path Plan Solution",
             "Certificates and comparisons": "Certificate admissible Interval Guarantees support",
             "CVXPY in both directions": "worst_case to_cvxpy_source",
-            "Parameters": "Param",
+            "Parameters": "Param per_sample",
             "Files": "to_json from_json",
         },
     ),
@@ -36,6 +36,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "Losses of the margin": "Hinge SquaredHinge HuberHinge LeastSquares Logistic Exponential Ramp",
             "Worst means": "WorstMean",
+            "Robust samples": "Robust",
             "Convex penalties": "L2 L1 LInf Lp Norm ElasticNet GroupLasso Quadratic",
             "Constraints": "LinearConstraint Bounds NonNegative",
             "Folded concave penalties": "CappedL1 ExpL0 MCP SCAD GroupMCP",

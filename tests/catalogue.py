@@ -44,6 +44,7 @@ from ucm.language.penalties import (
     Norm,
     Quadratic,
 )
+from ucm.language.robust_samples import Robust
 from ucm.language.sets import (
     AffineImage,
     Ball,
@@ -329,6 +330,8 @@ OBJECTIVES = [
     WorstMean(Hinge(), CappedSimplex(1 / Param("beta", 0.3), relative=True)) + 0.05 * L2(),
     WorstMean(Logistic(), ChiSquareBall(Param("rho", 0.4))) + 0.05 * L1() + 0.01 * Hinge(),
     WorstMean(Hinge(), Box(0.0, 0.8)) + Ramp() / 50 + 0.05 * CappedL1(1),
+    Robust(Hinge(), Ball(0, Param("r", 0.1), p=np.inf)) + 0.5 * L2(),
+    Robust(Logistic(), Ball(0, 0.2)) + 0.5 * L1(),
     (Hinge() + 0.5 * L2()).with_intercept(None),
     (Logistic() + 0.5 * L1()).with_intercept(None),
     (Hinge() + 0.3 * L1()).with_intercept(None),

@@ -35,6 +35,7 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.robust_samples import check_quantities
 from ucm.language.statistics.samples import SampleNode
 from ucm.ranges.relative_sizes import with_numbers
 
@@ -50,6 +51,7 @@ def compile(
     sample_weight: object = None,
     subgroup: object = None,
     pos_label: object = None,
+    per_sample: object = None,
     **kernel_params: object,
 ) -> Plan:
     """Bind a declaration to data, lower it to a standard form and choose a solver: return the `Plan`.
@@ -78,6 +80,8 @@ def compile(
     pos_label : optional
         The label of class +1, `pos`; by default the larger label. Rows read block by block without it have
         the labels -1 and +1.
+    per_sample : {name: (m,) array}, optional
+        The values of the quantities `ucm.per_sample(name)` of the model.
     **kernel_params
         gamma, degree, coef0 as in `sklearn.svm.SVC`; cache_size, the megabytes for rows of the Gram matrix (a
         larger matrix is never formed whole, see `ucm.data.kernels.kernel_of`); kernel_approx, the number of
@@ -109,7 +113,7 @@ def compile(
     """
     of_samples = {
         "class_weight": class_weight, "sample_weight": sample_weight, "subgroup": subgroup,
-        "pos_label": pos_label,
+        "pos_label": pos_label, "per_sample": per_sample,
     }  # fmt: skip
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     check_asked(solver)
@@ -180,6 +184,7 @@ def plan_of(
     """
     check_asked(solver)
     began = time.perf_counter() if began is None else began
+    check_quantities(model, data.per_sample)
     if data.source is None:
         for samples in model.nodes_of_type(SampleNode):
             samples.rows(data)  # refuses a group without samples before any computation
@@ -211,7 +216,8 @@ def solve(
         Seconds for both. At the limit a compilation raises SolverError, as there is no problem to certify an
         answer of, and a solve ends with the interval that is proven by then.
     **options
-        Options of `Plan.solve` and of the kernel; class_weight, sample_weight, subgroup and pos_label.
+        Options of `Plan.solve` and of the kernel; class_weight, sample_weight, subgroup, pos_label and
+        per_sample.
 
     Raises
     ------

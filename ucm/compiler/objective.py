@@ -48,6 +48,7 @@ from ucm.language.objective import Objective, split_scalar
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import check_constraints
 from ucm.language.penalties.quadratic import evaluated
+from ucm.language.robust_samples import norms_of, with_statistics
 from ucm.language.statistics.affine import Statistic
 from ucm.language.terms import Penalty
 from ucm.native.threads import blas_threads
@@ -139,8 +140,9 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         """
         model, data, gram, solver = bound.model, bound.data, bound.gram, bound.requested
         hidden = bound.hides_features  # penalties use the features
-        if not hidden and model.penalty.nodes_of_type(Statistic):
-            model = replace(model, penalty=evaluated(model.penalty, data))
+        if not hidden and model.nodes_of_type(Statistic):
+            loss = with_statistics(model.loss, data)
+            model = replace(model, loss=loss, penalty=evaluated(model.penalty, data))
         terms = None if hidden and model.in_features() is not None else _hinge_terms(model, data)
         pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
         if not hidden:
@@ -254,6 +256,8 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 
     Two such losses, one for each class, count as one.
     """
+    if norms_of(model):
+        return None
     convex, concave = model.loss.split()
     added, subtracted = model.penalty.split()
     losses, weights = weighed(convex, data)

@@ -50,6 +50,7 @@ from ucm.language.objective import LossSum, Objective, split_scalar
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import check_constraints
 from ucm.language.robust import RobustMargin, by_lam
+from ucm.language.robust_samples import norms_of
 from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
@@ -426,9 +427,9 @@ def takes(model: Objective) -> bool:
     """True if an out-of-core solver takes an objective.
 
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
-    losses are of one kind. No worst mean.
+    losses are of one kind. No worst mean, no perturbations.
     """
-    if model.dc()[0].joint:
+    if model.dc()[0].joint or norms_of(model):
         return False
     losses, subtracted_losses = model.loss.split()
     penalties, subtracted_penalties = model.penalty.split()

@@ -7,6 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ from ucm.data.validation import (
     library_of,
     read,
     read_groups,
+    read_quantities,
     read_weights,
     refuse,
     signs_of,
@@ -193,6 +195,7 @@ class Data:
         groups: np.ndarray | None = None,
         source: RowSource | None = None,
         moments: Mapping[tuple[str, Hashable], Moments] | None = None,
+        per_sample: Mapping[str, Vec] = MappingProxyType({}),
     ) -> None:
         self.table = X  # perhaps of float32: `X` converts it at its first use
         if X.dtype != np.float32:
@@ -200,6 +203,7 @@ class Data:
         self.y = y  # (m,) array of +1.0 and -1.0
         self.m, self.n = X.shape
         self.weighing, self.groups, self.seal = weighing, groups, seal
+        self.per_sample = per_sample  # the values of quantities of each sample, (m,), by name
         # Of rows that are read block by block; X then holds the means, or a sample of the rows.
         self.source = source
         self.counts: tuple[float, float] = (0.0, 0.0)  # the total weights of class +1 and class -1
@@ -217,7 +221,8 @@ class Data:
 
     def with_coordinates(self, X: Matrix, gram: Gram | None = None, space: Space | None = None) -> Data:
         """Return new `Data` with coordinates X and the same labels, weights and groups."""
-        data = Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
+        weighed = self.y, self.weighing
+        data = Data(X, *weighed, gram, space, self.seal, self.groups, per_sample=self.per_sample)
         if self.origin.any():
             data.as_given, data.origin = self.as_given, self.origin
         return data
@@ -242,10 +247,11 @@ class Data:
         data.as_given, data.origin, data.approx = self, origin, self.approx
         return data
 
-    def with_column(self, value: float) -> Data:
-        """Return the samples with one more feature, the same number for all samples."""
+    def with_column(self, value: float | Vec) -> Data:
+        """Return the samples with one more feature, a number for all samples or one for each."""
+        key = value.tobytes() if isinstance(value, np.ndarray) else value
         return self.once(
-            ("column", value), lambda: self.with_coordinates(with_column(self.X, value), self.gram)
+            ("column", key), lambda: self.with_coordinates(with_column(self.X, value), self.gram)
         )
 
     def in_gram_space(self, gram: Gram) -> Data:
@@ -493,9 +499,9 @@ class Data:
         return top if top > 0.0 else 1.0
 
 
-def with_column(X: Matrix, value: float) -> Matrix:
-    """Return X with one more column, which holds one number."""
-    column = np.full((X.shape[0], 1), value)
+def with_column(X: Matrix, value: float | Vec) -> Matrix:
+    """Return X with one more column, which holds one number or the entries of a vector."""
+    column = np.broadcast_to(value, X.shape[0])[:, None]
     return sparse.hstack([X, column], format="csr") if sparse.issparse(X) else np.hstack([X, column])
 
 
@@ -521,10 +527,11 @@ def bind(
     sample_weight: object = None,
     subgroup: object = None,
     pos_label: object = None,
+    per_sample: object = None,
     *,
     square: bool = False,
 ) -> Data:
-    """Validate samples, labels, weights and groups, drop samples of weight 0, and return `Data`.
+    """Validate samples and what is given for each, drop samples of weight 0, and return `Data`.
 
     The arguments are those of `ucm.compile`; X is `square` if it holds inner products of the samples, so that
     its columns are samples too.
@@ -543,6 +550,7 @@ def bind(
     y = label_column.ravel() if label_column.ndim == 2 and label_column.shape[1] == 1 else y
     values, labels = signs_of(vector("label", y, table.shape[0]), pos_label)
     groups = None if subgroup is None else read_groups(subgroup, values.size).copy()
+    quantities = read_quantities(per_sample, values.size)
     weighing = UNWEIGHTED
     if weights is not None or class_weight is not None:
         weighing = sample_weights_of(values, weights, class_weight, labels)
@@ -550,10 +558,11 @@ def bind(
         table, values = table[weighing.nonzero], values[weighing.nonzero]
         table = np.ascontiguousarray(table[:, weighing.nonzero]) if square else table
         groups = None if groups is None else groups[weighing.nonzero]
+        quantities = {name: v[weighing.nonzero] for name, v in quantities.items()}
     seal = Fingerprint(table, values)
     if not seal.finite:
         refuse(bad_entry(table))
     if np.may_share_memory(values, label_column):  # the caller may change it
         values = values.copy()
     values.flags.writeable = False
-    return Data(table, values, weighing, seal=seal, groups=groups)
+    return Data(table, values, weighing, seal=seal, groups=groups, per_sample=quantities)

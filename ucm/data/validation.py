@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -379,6 +379,30 @@ def read_groups(subgroup: object, m: int) -> np.ndarray:
     groups = np.asarray(vector("group", subgroup, m))
     refuse(_bad_group(groups))
     return groups
+
+
+def read_quantities(per_sample: object, m: int) -> dict[str, Vec]:
+    """Return the validated values of quantities of m samples by name; raise `DataError` for others."""
+    if per_sample is None:
+        return {}
+    if not isinstance(per_sample, Mapping):
+        raise DataError(
+            f"per_sample: expected {{name: values}}, got {brief(per_sample)}; write {{'radius': values}}"
+        )
+    quantities = {}
+    for name, values in per_sample.items():
+        try:
+            v = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values, dtype=np.float64)
+        except (TypeError, ValueError):
+            v = np.empty(0)
+        if np.ma.is_masked(values) or v.shape != (m,) or not np.isfinite(v).all():
+            got = "NaN or inf" if v.shape == (m,) else brief(values)
+            raise DataError(
+                f"per_sample: {name}: expected {m} finite numbers, one per row of X, got {got}; give one for "
+                "each sample"
+            )
+        quantities[str(name)] = v
+    return quantities
 
 
 def _bad_weight(c: Vec) -> Defect | None:

@@ -61,7 +61,7 @@ class EffectiveWeights:
 
 
 UNWEIGHTED = EffectiveWeights()
-SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label")
+SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label", "per_sample")
 """The options of every function that takes samples."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -52,6 +52,7 @@ from ucm.estimators.validation import (
     has_direction,
     kernel_options,
     normal_in_features,
+    requests_of,
     samples_of,
     solve_options,
     warn_if_turned,
@@ -67,6 +68,7 @@ from ucm.language.losses import Logistic
 from ucm.language.node import Node
 from ucm.language.objective import Objective, as_declared, split_scalar
 from ucm.language.robust import RobustMargin
+from ucm.language.robust_samples import check_quantities
 
 _NESTED = "model__"
 
@@ -336,7 +338,10 @@ class Classifier(ClassifierMixin, Versioned):
         return tags
 
     # --- fit -------------------------------------------------------------------------------
-    def fit(self, X: object, y: object = None, sample_weight: object = None, subgroup: object = None) -> Self:
+    def fit(
+        self, X: object, y: object = None, sample_weight: object = None, subgroup: object = None,
+        **per_sample: object,
+    ) -> Self:  # fmt: skip
         """Compile and solve the model for each two-class problem of the samples, and return the estimator.
 
         Parameters
@@ -350,19 +355,32 @@ class Classifier(ClassifierMixin, Versioned):
             The group of every sample, for models with `pos.group("A")`. scikit-learn's tools pass it on,
             fold by fold, after `sklearn.set_config(enable_metadata_routing=True)` and
             `set_fit_request(subgroup=True)`.
+        **per_sample : (m,) arrays of numbers
+            The values of the quantities `ucm.per_sample(name)` of the model, by name, as `radius=r`.
+            scikit-learn's tools pass them on with metadata routing; they need no request.
         """
         with fitted_anew(self):
             check_options(self)
-            fit = self._fit_rows if is_stored(X) else self._fit
-            fit(self.declared_model, X, y, sample_weight, subgroup)
+            model = self.declared_model
+            if is_stored(X):
+                check_quantities(model, per_sample)
+                self._fit_rows(model, X, y, sample_weight, subgroup)
+            else:
+                self._fit(model, X, y, sample_weight, subgroup, per_sample)
         return self
 
+    def get_metadata_routing(self) -> Any:
+        """Return the metadata requests of scikit-learn, those of the quantities of the model included."""
+        return requests_of(super().get_metadata_routing(), self.declared_model)
+
     def _fit(
-        self, model: RobustMargin | Objective, X: Matrix, y: object, sample_weight: object, subgroup: object
-    ) -> None:
+        self, model: RobustMargin | Objective, X: Matrix, y: object, sample_weight: object, subgroup: object,
+        per_sample: Mapping[str, object],
+    ) -> None:  # fmt: skip
         """Set the fitted attributes from samples in memory."""
         began = time.perf_counter()
-        samples = samples_of(self, X, y, sample_weight, subgroup, self.pos_label, single=self.kernel is None)
+        given = sample_weight, subgroup, per_sample
+        samples = samples_of(self, X, y, *given, self.pos_label, single=self.kernel is None)
         X, classes = samples.X, samples.classes
         problems = Problems(self, samples)
         kernel, options = kernel_options(self, X, samples.weights)

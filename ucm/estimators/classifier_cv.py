@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import signature
 from typing import Any, Self
 
@@ -37,6 +38,7 @@ from ucm.estimators.validation import (
     folds_of,
     kernel_options,
     labels_of,
+    requests_of,
     samples_of,
 )
 
@@ -159,19 +161,28 @@ class ClassifierCV(ClassifierMixin, Versioned):
         tags.input_tags.pairwise, tags.input_tags.sparse = inner_tags.pairwise, inner_tags.sparse
         return tags
 
-    def fit(self, X: object, y: object = None, sample_weight: object = None, subgroup: object = None) -> Self:
+    def fit(
+        self, X: object, y: object = None, sample_weight: object = None, subgroup: object = None,
+        **per_sample: object,
+    ) -> Self:  # fmt: skip
         """Score each parameter value on each fold, then fit the model with the selected value to all samples.
 
         Parameters
         ----------
-        X, y, sample_weight, subgroup
+        X, y, sample_weight, subgroup, **per_sample
             As for `Classifier.fit`; weights count in the scores too. Out-of-core data use the folds of
             `RowSource.split`, and need a number of folds and explicit values.
         """
         with fitted_anew(self):
-            return self._fit(X, y, sample_weight, subgroup)
+            return self._fit(X, y, sample_weight, subgroup, per_sample)
 
-    def _fit(self, X: Matrix, y: Any, sample_weight: object, subgroup: object) -> Self:
+    def get_metadata_routing(self) -> Any:
+        """Return the metadata requests of scikit-learn, those of the quantities of the model included."""
+        return requests_of(super().get_metadata_routing(), self._classifier().declared_model)
+
+    def _fit(
+        self, X: Matrix, y: Any, sample_weight: object, subgroup: object, per_sample: Mapping[str, object]
+    ) -> Self:
         began = time.perf_counter()
         remedy = 'leave it out for "best"'
         one_of("best", "1se").check("ClassifierCV", "selection", self.selection, remedy)
@@ -188,7 +199,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
             source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
             return self._fit_rows(clf, name, source, began)
         table, model = X, clf.declared_model
-        samples = samples_of(self, X, y, sample_weight, subgroup, clf.pos_label)
+        samples = samples_of(self, X, y, sample_weight, subgroup, per_sample, clf.pos_label)
         X, y, weights = samples.X, samples.y, samples.weights
         problems = self._problems(clf, samples)
         names = chosen_names(model, problems[0], name)
@@ -210,7 +221,8 @@ class ClassifierCV(ClassifierMixin, Versioned):
                     for (_, test), S in zip(folds, parts, strict=True)
                 ]
             )
-        self._refit(clf, names, values, scores, order, (table, y, weights, samples.groups))
+        given = partial(clf.fit, table, y, weights, samples.groups, **samples.per_sample)
+        self._refit(clf, names, values, scores, order, given)
         return self
 
     def _fit_rows(self, clf: Classifier, name: str | None, source: RowSource, began: float) -> Self:
@@ -219,7 +231,9 @@ class ClassifierCV(ClassifierMixin, Versioned):
         values = candidates(model, (), [name], requested_values)
         classes = labels_of(source.labels(), clf.pos_label)[0]
         scores, data = scores_of_rows(clf, model, source, classes, name, values, self.cv, self.scoring, began)
-        self._refit(clf, [name], values, scores, simple_first(model, data, name, values), (source,))
+        self._refit(
+            clf, [name], values, scores, simple_first(model, data, name, values), partial(clf.fit, source)
+        )
         return self
 
     def _refit(
@@ -229,7 +243,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
         values: NDArray[np.float64],
         scores: NDArray[np.float64],
         order: list[int],
-        fit_arguments: tuple,
+        fit: Callable[[], Classifier],
     ) -> None:
         """Select a value by the (values, folds) scores, fit its model to all samples, set attributes."""
         mean = scores.mean(axis=1)
@@ -258,7 +272,8 @@ class ClassifierCV(ClassifierMixin, Versioned):
         self.best_score_ = float(mean[self.best_index_])
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         model = clf.declared_model.with_params(**dict.fromkeys(names, float(values[self.best_index_])))
-        self.best_estimator_ = clf.set_params(model=model).fit(*fit_arguments)
+        clf.set_params(model=model)
+        self.best_estimator_ = fit()
         of_data = ("classes_", "n_features_in_", "feature_names_in_")
         vars(self).update({name: x for name, x in vars(self.best_estimator_).items() if name in of_data})
 

@@ -31,7 +31,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, FLAG, OptionSpec, options_of
 from ucm.data.readers import open_rows
 from ucm.data.source import RowSource
-from ucm.data.validation import read_groups, read_weights, refuse_unsound, scale_hint
+from ucm.data.validation import read_groups, read_quantities, read_weights, refuse_unsound, scale_hint
 from ucm.errors import (
     CompositionError,
     ConvergenceWarning,
@@ -226,8 +226,8 @@ class Comparison(Sequence[Compared]):
 
 def compare(
     models: object, X: object, y: object = None, *, cv: Any = 5, scoring: Scoring = None,
-    sample_weight: object = None, subgroup: object = None, tune: bool = False, n_values: int = 10,
-    n_jobs: int | None = None, progress: bool = True, **unknown: object,
+    sample_weight: object = None, subgroup: object = None, per_sample: object = None, tune: bool = False,
+    n_values: int = 10, n_jobs: int | None = None, progress: bool = True, **unknown: object,
 ) -> Comparison:  # fmt: skip
     """Cross-validate models and estimators on the same folds, and test the differences from the best.
 
@@ -251,6 +251,8 @@ def compare(
         As in `ucm.compile`, for the fits that accept them; weights count in the scores too. An estimator
         whose `fit` takes no weights is refused with them. With metadata routing they go to the fits that
         request them, as the steps of a pipeline can; a declared model requests both.
+    per_sample : {name: (m,) array}, optional
+        The values of quantities `ucm.per_sample(name)`, for the models that declare them.
     tune : bool, default=False
         Choose the sizes of declared models in each fold by `ClassifierCV` with 3 folds of its training part,
         as fractions of their admissible intervals: the relative `Param`s; else the `Param`s that are sizes of
@@ -320,6 +322,7 @@ def compare(
         tags: dict = {"sample_weight": read_weights(sample_weight, index.size)}
         if subgroup is not None:
             tags["subgroup"] = read_groups(subgroup, index.size).astype(object)
+        tags |= read_quantities(per_sample, index.size)
         table = X if sparse.issparse(X) else np.asarray(X)
         folds = folds_of(cv, y, index, "compare", tags["sample_weight"])
         sizes = [(train.size, test.size) for train, test in folds]
@@ -395,6 +398,8 @@ def _check_estimators(
 
 def _takes(estimator: BaseEstimator, tag: str) -> bool:
     """True if `fit` has this argument; with metadata routing, if it or a step inside requests the tag."""
+    if isinstance(estimator, Classifier | ClassifierCV) and tag not in ("sample_weight", "subgroup"):
+        return tag in estimator.get_metadata_routing().fit.requests
     if get_config()["enable_metadata_routing"]:
         return tag in get_routing_for_object(estimator).consumes("fit", [tag])
     return has_fit_parameter(estimator, tag)
@@ -423,8 +428,9 @@ def _tuned(
     """Return the estimators, with a `ClassifierCV` in place of each declared model with sizes to choose."""
     rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
     known_tags: dict[str, Any] = {name: v[rows] for name, v in tags.items() if v is not None}
+    options = {name: known_tags.pop(name) for name in ("sample_weight", "subgroup") if name in known_tags}
     try:
-        data = bind(X[rows], np.where(index[rows] == 0, -1.0, 1.0), **known_tags)
+        data = bind(X[rows], np.where(index[rows] == 0, -1.0, 1.0), per_sample=known_tags, **options)
     except DataError:  # X is not numeric: only estimators of other libraries can work
         return dict(estimators)
     tuned = dict(estimators)

@@ -113,6 +113,7 @@ class Problems:
             "class_weight": pair_factors(pair.positive, pair.negative, self._factors, self._counts),
             "sample_weight": None if s.weights is None else s.weights[rows],
             "subgroup": None if s.groups is None else s.groups[rows],
+            "per_sample": {name: v[rows] for name, v in s.per_sample.items()},
         }
 
     def part(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Matrix:

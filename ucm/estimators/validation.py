@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +23,14 @@ from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import FLAG, one_of, optional
 from ucm.data.source import RowSource, as_double
-from ucm.data.validation import classes_of, read_groups, read_weights, refuse_empty, refuse_unsound
+from ucm.data.validation import (
+    classes_of,
+    read_groups,
+    read_quantities,
+    read_weights,
+    refuse_empty,
+    refuse_unsound,
+)
 from ucm.errors import (
     DISTRIBUTION,
     VERSION,
@@ -37,8 +44,10 @@ from ucm.errors import (
 )
 from ucm.forms.monitor import check_time_limit, limit_from
 from ucm.forms.solution import Solution
+from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
+from ucm.language.robust_samples import quantities_of
 
 _OF_KERNELS = ("gamma", "degree", "coef0")
 _FEW = 200  # largest number of samples of a class in its mean score
@@ -108,11 +117,12 @@ class Samples:
     index: NDArray[np.intp]  # of the label of each sample among the classes
     weights: Vec | None
     groups: np.ndarray | None
+    per_sample: Mapping[str, Vec]
 
 
 def samples_of(
-    estimator: BaseEstimator, X: Matrix, y: Any, sample_weight: object, subgroup: object, pos_label: object,
-    single: bool = False,
+    estimator: BaseEstimator, X: Matrix, y: Any, sample_weight: object, subgroup: object,
+    per_sample: Mapping[str, object], pos_label: object, single: bool = False,
 ) -> Samples:  # fmt: skip
     """Validate the arguments of `fit`, and return the `Samples`.
 
@@ -127,7 +137,15 @@ def samples_of(
     if classes.size > 2:
         X = as_double(X)  # once for all problems
     groups = None if subgroup is None else read_groups(subgroup, y.size).astype(object)
-    return Samples(X, y, classes, index, read_weights(sample_weight, y.size), groups)
+    weights, quantities = read_weights(sample_weight, y.size), read_quantities(per_sample, y.size)
+    return Samples(X, y, classes, index, weights, groups, quantities)
+
+
+def requests_of(routing: Any, model: Node) -> Any:
+    """Return the metadata requests of an estimator, with those of the quantities of its model in `fit`."""
+    for name in quantities_of(model):
+        routing.fit.add_request(param=name, alias=True)
+    return routing
 
 
 def has_direction(model: RobustMargin | Objective, solution: Solution) -> bool:

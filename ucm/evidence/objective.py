@@ -25,6 +25,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import active_multipliers, constraints_of, joined, merged
+from ucm.language.robust_samples import norms_of
 from ucm.language.terms import ConvexLoss
 from ucm.language.worst_mean import maximum
 
@@ -86,7 +87,7 @@ def certify_objective(
     of the set is a lower bound. Up to three weights are tried: the `multipliers`, with the maximal weights at
     (w, b) in place of None; the maximal weights; and those whose slopes at (w, b) are nearest to `slopes`.
     """
-    if model.penalised and isinstance(normal, FeatureNormal):
+    if isinstance(normal, FeatureNormal):
         w, b = lifted_plane(model, normal.w, b)
         model, data = lifted(model, data)
         normal = FeatureNormal(data.X, w)
@@ -200,7 +201,7 @@ def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weigh
     """
     terms: tuple = model.dc()[0].penalties
     sizes = [len(R.A) for _, R in constraints_of(terms, data.n)]
-    if not sizes:
+    if not sizes or norms_of(model):
         return ()
     w, _ = lifted_plane(model, w, b)
     model, data = lifted(model, data)

@@ -30,6 +30,7 @@ from ucm.language.objective import Objective
 from ucm.language.parameter import Parameters, Scope
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.robust import RobustMargin
+from ucm.language.robust_samples import Perturbations, norms_of
 from ucm.language.terms import ConvexLoss, JointLoss, loss_cvxpy
 from ucm.numerics.conic_programs import accuracy, attempt
 
@@ -109,10 +110,12 @@ def majorant(
     `remaining` = (v, s, h) bounds samples that are not written out from below by `h - <v, w> - s b`.
     """
     X = data.X if features is None else features
+    moved = Perturbations.of(model, data) if norms_of(model) else None
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
+    declared = model
     if model.penalised:
-        w, b = lifted_plane(model, w, b)
+        w, b = lifted_plane(model, w, b)[0][: X.shape[1] + 1], 0.0
         model, X = model.with_column(X.shape[1]), with_column(X, model.scaling)
     G, H = model.dc()
     omega = cp.Variable(X.shape[1], name=f"{scale:.3g} w" if scaled else "w")
@@ -126,7 +129,9 @@ def majorant(
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
         total += penalty.cvxpy(w_unscaled, 1.0, scope)  # type: ignore[union-attr]
-    constraints = [t == cp.multiply(data.y, Z @ omega + bias)]
+    margin = cp.multiply(data.y, Z @ omega + bias)
+    x = w_unscaled[:-1] if model is not declared else w_unscaled
+    constraints = [t == margin if moved is None else t <= margin - moved.cvxpy(x, scope)]
     for loss in G.joint:
         height, inside = joint_cvxpy(loss, t, data, scope)
         total, constraints = total + height, constraints + inside
@@ -166,7 +171,8 @@ def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -
     """
     loss, (added, subtracted) = model.loss, model.penalty.split()
     lam = CombinedPenalty(added).square
-    if not isinstance(loss, ConvexLoss) or loss.counted is not None or lam is None or subtracted:
+    single = isinstance(loss, ConvexLoss) and loss.counted is None
+    if not single or loss.moves or lam is None or subtracted:
         return None
     X = data.X if features is None else features
     X = with_column(X, model.scaling) if model.penalised else X
@@ -383,7 +389,7 @@ def verify_objective(
     if features is not None:
         X, w = features, features.T @ data.weighing.gather(solution.coefficients)
     weighed = data.y, data.weights, data.groups
-    objective = model.value(data.y * (X @ w + b), w, *weighed, b=b)
+    objective = model.value(data.y * (X @ w + b), w, *weighed, b=b, per_sample=data.per_sample)
     results, failure = [], SolverError("verify: no reference")
     for problem in (majorant(model, data, w, b, features), dual_problem(model, data, features)):
         try:
@@ -393,6 +399,6 @@ def verify_objective(
     if not results:
         raise failure
     worst = max(results, key=lambda end: abs(end.value - objective))
-    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed, b=0.0)
+    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed, b=0.0, per_sample=data.per_sample)
     least = min((loss.lowest() for loss in model.dc()[0].pointwise), default=0.0)
     return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

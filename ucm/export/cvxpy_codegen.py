@@ -29,6 +29,7 @@ from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import Expression, Param, Scalar, Scope, Size, value
 from ucm.language.robust import RobustMargin, as_model, by_lam
+from ucm.language.robust_samples import Perturbations, Robust, norms_of, quantities_of
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
 from ucm.language.terms import ConvexLoss, JointLoss, Penalty, ProximalPenalty, SubtractedPart, loss_cvxpy
@@ -105,13 +106,17 @@ class _Example:
         groups = np.array([labels[k] for k in rng.integers(len(labels), size=m)], dtype=object)
         groups[groups == None] = "other"  # noqa: E711
         X = rng.standard_normal((m, n))
-        self.data = bind(X, y, subgroup=groups if len(labels) > 1 else None)
+        quantities = {name: rng.random(m) for name in sorted(quantities_of(model))}
+        self.data = bind(X, y, subgroup=groups if len(labels) > 1 else None, per_sample=quantities)
         self.counts: dict[str, int] = {"len(y)": m, "X.shape[1]": n}
         self.definitions: dict[str, str] = {}
-        self.values: dict[str, Any] = {"np": np, "X": X, "y": y, "groups": groups}
+        self.values: dict[str, Any] = {"np": np, "X": X, "y": y, "groups": groups, **quantities}
         exec("\n".join(_ROOT), self.values)
         self.arrays: list[tuple[Matrix, Text]] = []
-        self._record("X", "y")
+        self._record("X", "y", *quantities)
+        if model.nodes_of_type(Robust):
+            sizes = ("1.0", *quantities)
+            self._record(*(f"np.where(y {side} 0, {size}, 0.0)" for size in sizes for side in "><"))
         names: dict[SampleNode, str] = {}
         for s in sides:
             names[s] = self._name_samples(s)
@@ -180,7 +185,7 @@ def fitting_dimension(model: Node, n: int) -> int:
         try:
             for node in model.nodes_of_type(UncertaintySet):
                 node.dimension(k)
-            for node in model.nodes_of_type(Penalty):
+            for node in (*model.nodes_of_type(Penalty), *model.nodes_of_type(Robust)):
                 node.check_features(k)
         except CompositionError:
             continue
@@ -192,10 +197,11 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     """Return the source code of a standalone CVXPY program for a set or an objective.
 
     The program expects an array X (m, n) of samples and y (m,) of labels -1 and +1, for `pos.group("A")` an
-    array `groups` (m,) of their groups too. It imports NumPy and CVXPY, for a confidence `level` SciPy, and
-    leaves `w` and `objective`, for `loss + lam * penalty` also `b`, for a generalised nu-SVM `b` and `rho`.
-    For a set it computes the point nearest to 0, which is the model where 0 is not in the set; for an
-    objective that is not convex it is the loop of DCA. Hyperparameters stand at the top by name.
+    array `groups` (m,) of their groups too, and quantities of the samples by their names. It imports NumPy
+    and CVXPY, for a confidence `level` SciPy, and leaves `w` and `objective`, for `loss + lam * penalty` also
+    `b`, for a generalised nu-SVM `b` and `rho`. For a set it computes the point nearest to 0, which is the
+    model where 0 is not in the set; for an objective that is not convex it is the loop of DCA.
+    Hyperparameters stand at the top by name.
 
     Parameters
     ----------
@@ -247,7 +253,12 @@ class _Program:
     """The CVXPY source code of a model for one example data set."""
 
     def __init__(self, model: RobustMargin | Objective, example: _Example) -> None:
-        reserved = {*_RESERVED, *example.definitions, *(["rho"] if by_lam(model) else [])}
+        reserved = {
+            *_RESERVED,
+            *quantities_of(model),
+            *example.definitions,
+            *(["rho"] if by_lam(model) else []),
+        }
         names: dict[str, str] = {}
         for name in model.params():
             word = unicodedata.normalize("NFKC", name)  # as Python reads names
@@ -323,6 +334,11 @@ class _Program:
         G, H = model.dc()
         t, w = cp.Variable(data.m), cp.Variable(n)
         self.printer.names |= {t.id: Text("t"), w.id: Text("w")}
+        worst = []
+        if norms_of(model):
+            x = w[:-1] if n > data.n else w
+            heights = str(self.printer.text(Perturbations.of(model, data).cvxpy(x, self.scope)))
+            worst = [f"t = t - ({heights})  # of the worst points"]
         losses = [loss_cvxpy(loss, t, weights_in(loss, data), self.scope) for loss in G.losses]
 
         def total(penalties: Iterable[ProximalPenalty]) -> str:
@@ -338,7 +354,7 @@ class _Program:
         added = total(G.penalties)  # type: ignore[arg-type]
         if model.convex:
             return [
-                *variables, *self.printer.definitions, *inside,
+                *variables, *self.printer.definitions, *worst, *inside,
                 f"problem = cp.Problem(cp.Minimize({added}){given})",
                 solve, "",
                 f"objective, w, b = problem.value, {w_and_b}",
@@ -358,7 +374,7 @@ class _Program:
             "def tangent(t, w):",
             '    """Its slopes in t and in w."""',
             f"    return {slopes[0] or 'np.zeros(len(t))'}, {slopes[1] or 'np.zeros(len(w))'}", "", "",
-            *variables, *self.printer.definitions, *inside,
+            *variables, *self.printer.definitions, *worst, *inside,
             "slope_t, slope_w = cp.Parameter(X.shape[0]), cp.Parameter(w.size)",
             f"added = {added}",
             f"start = cp.Problem(cp.Minimize({start}){given})",

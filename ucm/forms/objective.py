@@ -13,14 +13,24 @@ from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Matrix, Vec
-from ucm.errors import EmptySetError
+from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.forms.bound import FeatureNormal, SampleDual, split_at_kinks, times
 from ucm.forms.solver import Answer, Expected
 from ucm.language.contracts import BoundDomain
 from ucm.language.losses import ShiftedHinge
-from ucm.language.objective import Objective, ScaledPenalty, multiplied, of_all, split_scalar
+from ucm.language.objective import (
+    Objective,
+    PenaltySum,
+    ScaledPenalty,
+    multiplied,
+    of_all,
+    split_scalar,
+    summed,
+)
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import joined
+from ucm.language.penalties.epigraph import Epigraph, OfFirst
+from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
 from ucm.language.terms import (
     ConvexLoss,
     JointLoss,
@@ -365,19 +375,42 @@ def weighed(
 
 
 def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
-    """Return an objective and its samples, with the penalised intercept as a feature without intercept."""
-    if not model.penalised:
+    """Return an objective of plain losses without penalised intercept, and its samples with more features.
+
+    A penalised intercept is the weight of one more feature. Perturbations of the samples are one more, with
+    the entries `-y_i r_i`, whose weight t bounds the norm h of w (`ucm.language.penalties.epigraph`).
+    """
+    moved = Perturbations.of(model, data) if norms_of(model) else None
+    if moved is not None and model.dc()[1].penalties:
+        raise CompositionError(
+            f"Robust: expected a convex penalty, got {brief(model.penalty)}; take L1() or L2(), or leave the "
+            "perturbations out"
+        )
+    if model.penalised:
+        model, data = model.with_column(data.n), data.with_column(model.scaling)
+    if moved is None:
         return model, data
-    return model.with_column(data.n), data.with_column(model.scaling)
+    norms = tuple(map(OfFirst, moved.norms)) if moved.n < data.n else moved.norms
+    terms: tuple = joined(model.penalty.split()[0], data.n)
+    whole = Epigraph(terms, norms)
+    parts = [whole] if whole.proximal else [*map(OfFirst, terms), Epigraph((), norms)]
+    loss, penalty = without_perturbations(model.loss), summed(PenaltySum, parts)
+    return replace(model, loss=loss, penalty=penalty), data.with_column(-data.y * moved.sizes)
 
 
 def lifted_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:
     """Return the plane (w, b) of a model in the features of `lifted`."""
-    return (np.append(w, b / model.scaling), 0.0) if model.penalised else (w, b)
+    height = [sum(h.value(w) for h in norms)] if (norms := norms_of(model)) else []
+    return (
+        (np.concatenate([w, [b / model.scaling], height]), 0.0)
+        if model.penalised
+        else (np.append(w, height), b)
+    )
 
 
 def declared_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:
     """Return the plane (w, b) in the declared features, from that in the features of `lifted`."""
+    w = w[:-1] if norms_of(model) else w
     return (w[:-1], model.scaling * float(w[-1])) if model.penalised else (w, b)
 
 

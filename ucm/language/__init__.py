@@ -9,4 +9,5 @@ __getattr__, __dir__, __all__ = _lazy.attach(__name__, ["domains", "models", "te
 from ucm.language import loss_sets as _loss_sets  # noqa: E402, F401
 from ucm.language import objective as _objective  # noqa: E402, F401
 from ucm.language import problem as _problem  # noqa: E402, F401
+from ucm.language import robust_samples as _robust_samples  # noqa: E402, F401
 from ucm.language.sets import combination as _combination  # noqa: E402, F401

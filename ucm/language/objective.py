@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -344,12 +346,15 @@ class Objective(SolvableModel, Term, RotationInvariant):
         weights: Vec | None = None,
         subgroup: Subgroup = None,
         b: float | None = None,
+        per_sample: Mapping[str, Vec] = MappingProxyType({}),
     ) -> float:
         """Return the value of the objective at the margins `y_i (w'x_i + b)` and the normal w.
 
         The losses of the samples are multiplied by their weights. A loss of a class or a group needs the
-        labels y and the groups; a penalised intercept needs b.
+        labels y and the groups; a penalised intercept needs b, and a quantity of each sample its values.
         """
+        G, H = self.dc()
+        margin = _worst((*G.pointwise, *H.losses), margin, w, y, subgroup, per_sample)
         loss = self.loss.value(margin, y, weights, subgroup)
         if not self.penalised:
             return loss + self.penalty.value(w)
@@ -418,9 +423,11 @@ class ConvexPart(Node):
         return *self.losses, *(loss.loss for loss in self.joint)
 
     def value(
-        self, margin: Vec, w: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Subgroup = None
-    ) -> float:
+        self, margin: Vec, w: Vec, y: Vec | None = None, weights: Vec | None = None,
+        subgroup: Subgroup = None, per_sample: Mapping[str, Vec] = MappingProxyType({}),
+    ) -> float:  # fmt: skip
         """Return the value of the sum at the margins and the normal w, as `Objective.value`."""
+        margin = _worst(self.pointwise, margin, w, y, subgroup, per_sample)
         losses = (*self.losses, *self.joint)
         return sum(loss.value(margin, y, weights, subgroup) for loss in losses) + sum(
             penalty.value(w) for penalty in self.penalties
@@ -429,6 +436,11 @@ class ConvexPart(Node):
     def formula(self, notation: Notation) -> str:
         terms = (*self.losses, *self.joint, *self.penalties)
         return " + ".join(term.formula(notation) for term in terms) or "0"
+
+
+def _worst(losses: tuple[ConvexLoss, ...], margin: Vec, *of_samples: object) -> Vec:
+    """Return the margins of the worst points of the samples that losses perturb, of others the margins."""
+    return OPERATORS["worst margins"](losses, margin, *of_samples) if any(x.moves for x in losses) else margin
 
 
 # --- operators ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ucm.language.objective import Objective, PenaltySum, ScaledLoss, TermMultip
 from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
+from ucm.language.robust_samples import Robust, without_perturbations
 from ucm.language.sets.affine_image import Ball, Ellipsoid, Point
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
@@ -223,15 +224,18 @@ def _robust(model: RobustMargin) -> dict[str, str]:
     }
 
 
-def _joint_dual(model: Objective, v: str) -> dict[str, str]:
+def _joint_dual(model: Objective, v: str, moved: tuple[Robust, ...]) -> dict[str, str]:
     """Return the dual of an objective with a worst mean, whose weights q are variables: `a_i = q_i s_i`."""
     penalty_term, confined = penalty_dual(model.penalty, v)
     balanced = r"\sum_{i} a_{i} y_{i} = 0" if model.intercept == "free" else ""
-    ranges, words = [balanced, confined], r" R \text{ the penalty, } * \text{ conjugates}"
+    ranges, words = (
+        [balanced, confined, *(robust.points(LATEX) for robust in moved)],
+        r" R \text{ the penalty, } * \text{ conjugates}",
+    )
     loss_term, variables = "- F^{*}(a)", "a"
     match model.loss:
         case WorstMean(groups=()) as worst:
-            term, where = loss_dual(worst.loss, "s_{i}")
+            term, where = loss_dual(without_perturbations(worst.loss), "s_{i}")
             loss_term = LATEX.sum_over("i", f"q_{{i}} {_loose(term) if term != 's_{i}' else term}")
             variables, ranges = worst.weights_formula(LATEX), ["a_{i} = q_{i} s_{i}", *ranges, where]
         case _:
@@ -249,14 +253,17 @@ def _objective(model: Objective) -> dict[str, str]:
     if not model.convex:
         parts = {"added": G.formula(LATEX), "subtracted": H.formula(LATEX)}
         return {**primal, **parts}
-    x = f"(x_{{i}}, {model.scaling:g})" if model.penalised else "x_{i}"
+    moved = model.loss.nodes_of_type(Robust)  # the dual moves the samples within their sets
+    x = "x_{i} + d_{i}" if moved else "x_{i}"
+    x = f"({x}, {model.scaling:g})" if model.penalised else f"({x})" if moved else x
     v = LATEX.sum_over("i", f"a_{{i}} y_{{i}} {x}")
     if G.joint:
-        return {**primal, **_joint_dual(model, v)}
-    loss_term, where = loss_dual(model.loss, "a_{i}")
+        return {**primal, **_joint_dual(model, v, moved)}
+    loss_term, where = loss_dual(without_perturbations(model.loss), "a_{i}")
     penalty_term, confined = penalty_dual(model.penalty, v)
     loss_term = _loose(loss_term) if loss_term.lstrip("-") != "a_{i}" else loss_term
-    ranges = [r"\sum_{i} a_{i} y_{i} = 0" if model.intercept == "free" else "", where, confined]
+    points = [robust.points(LATEX) for robust in moved]
+    ranges = [r"\sum_{i} a_{i} y_{i} = 0" if model.intercept == "free" else "", where, confined, *points]
     if isinstance(model.loss, ConvexLoss) and model.loss.counted is not None:
         ranges.insert(1, rf"a_{{i}} = 0 \text{{ unless }} {model.loss.counted.index(LATEX)}")
     if "^{*}" in loss_term + penalty_term:

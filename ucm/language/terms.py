@@ -144,6 +144,11 @@ class ConvexLoss(PointwiseLoss):
     except `LeastSquares`. `LossBall` uses l, without the offset.
     """
 
+    @property
+    def moves(self) -> bool:
+        """True if the samples are perturbed, so that the margins are those of their worst points."""
+        return any(loss.moves for loss in self.children() if isinstance(loss, ConvexLoss))
+
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         return (self,), ()
 

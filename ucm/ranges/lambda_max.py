@@ -26,6 +26,7 @@ from ucm.language.parameter import Scope
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.quadratic import evaluated
+from ucm.language.robust_samples import norms_of
 from ucm.language.terms import ConvexLoss, JointLoss, Penalty, ProximalPenalty
 from ucm.numerics.conic_programs import attempt
 from ucm.ranges.interval import Interval
@@ -40,10 +41,12 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
     """Return the interval (0, lambda_max] of the parameter `name`, or None if lambda_max is not known.
 
     At the upper end w = 0 is optimal, or critical if the objective is not convex; it is only excluded below
-    the upper end minus the gap. None if a loss is not convex, is a worst mean or has the parameter, w = 0
-    breaks a constraint, the penalty is not affine in the parameter, the multiplied terms have no kink at 0,
-    or a search fails.
+    the upper end minus the gap. None if a loss is not convex, is a worst mean, perturbs the samples or has
+    the parameter, w = 0 breaks a constraint, the penalty is not affine in the parameter, the multiplied terms
+    have no kink at 0, or a search fails.
     """
+    if norms_of(model):
+        return None
     model, data = lifted(replace(model, penalty=evaluated(model.penalty, data)), data)
     losses, subtracted = model.loss.split()
     broken = any(R.value(np.zeros(data.n)) for R in model.penalty.nodes_of_type(LinearConstraint))

@@ -21,6 +21,7 @@ from ucm.language.objective import Objective, as_declared
 from ucm.language.parameter import Param
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, by_lam
+from ucm.language.robust_samples import check_quantities
 from ucm.ranges.generalised_nu_svm import radius_from_lambda
 from ucm.ranges.interval import Interval
 from ucm.ranges.lambda_max import is_multiple, lambda_max
@@ -44,6 +45,7 @@ def admissible(
     sample_weight: object = None,
     subgroup: object = None,
     pos_label: object = None,
+    per_sample: object = None,
     time_limit: float = math.inf,
     **unknown: object,
 ) -> dict[str, Interval]:
@@ -67,7 +69,7 @@ def admissible(
 
     Parameters
     ----------
-    model, X, y, class_weight, sample_weight, subgroup, pos_label
+    model, X, y, class_weight, sample_weight, subgroup, pos_label, per_sample
         As in `ucm.compile`.
     time_limit
         Seconds for each end.
@@ -99,7 +101,8 @@ def admissible(
     if is_stored(X):
         refuse_gathering(open_rows(X, y), f"admissible of {model!r}")
     declared = as_declared(model, "admissible")
-    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
+    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label, per_sample)
+    check_quantities(declared, data.per_sample)
     if isinstance(declared, RobustMargin):
         declared.set.dimension(data.n)
     relative = intervals_of(declared, data, time_limit) if declared.relative_names() else {}

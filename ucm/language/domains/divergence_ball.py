@@ -163,7 +163,12 @@ class KLBall(SimplexDomain):
 
 
 def check_slopes(loss: ConvexLoss, where: str) -> None:
-    """Raise a `CompositionError` for a loss of one class or group, or with negative slopes."""
+    """Raise a `CompositionError` for a loss of one class or group, with perturbations or negative slopes."""
+    if loss.moves:
+        raise CompositionError(
+            f"{where}: expected a loss of the margins, got {brief(loss)}, which perturbs the samples; add a "
+            "ball to the set of the loss inside, as Hull(pos) + Ball(0, r)"
+        )
     if loss.counted is not None:
         raise CompositionError(
             f"{where}: expected a loss of all samples, got the loss of one class {brief(loss)}; drop `on`, "

@@ -71,7 +71,7 @@ class Quadratic(ProximalPenalty):
         )
 
     @functools.cached_property
-    def _factors(self) -> tuple[Vec, Vec]:
+    def factors(self) -> tuple[Vec, Vec]:
         """The positive eigenvalues of Q, and their eigenvectors as columns."""
         e, V = np.linalg.eigh(self.dense)
         positive = e > _ROUNDING * max(float(e.max()), 0.0)
@@ -80,7 +80,7 @@ class Quadratic(ProximalPenalty):
     @functools.cached_property
     def root(self) -> NDArray[np.float64]:
         """The root B of Q, `B'B = Q`, with one row for each positive eigenvalue."""
-        e, V = self._factors
+        e, V = self.factors
         return np.sqrt(e)[:, None] * V.T
 
     def check_features(self, n: int) -> None:
@@ -92,19 +92,19 @@ class Quadratic(ProximalPenalty):
     def value(self, w: Vec) -> float:
         w = np.asarray(w, dtype=float)
         self.check_features(w.size)
-        e, V = self._factors
+        e, V = self.factors
         return float(e @ (V.T @ w) ** 2)
 
     def prox(self, v: Vec, t: float) -> Vec:
-        e, V = self._factors
+        e, V = self.factors
         return v - V @ ((2.0 * t * e / (1.0 + 2.0 * t * e)) * (V.T @ v))
 
     def conjugate(self, z: Vec) -> float:
-        e, V = self._factors
+        e, V = self.factors
         return 0.25 * float(((V.T @ z) ** 2 / e).sum())
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
-        V = self._factors[1]
+        V = self.factors[1]
         return z if V.shape[1] == z.size else V @ (V.T @ z)
 
     def gauge(self, z: Vec) -> float:
@@ -112,7 +112,7 @@ class Quadratic(ProximalPenalty):
         return 0.0 if distance <= 1e-12 * np.abs(z).max(initial=0.0) else np.inf
 
     def gradient(self, w: Vec) -> Vec:
-        e, V = self._factors
+        e, V = self.factors
         return 2.0 * (V @ (e * (V.T @ w)))
 
     def norms(self) -> tuple[float, float, float] | None:

@@ -277,6 +277,11 @@ class _BallImage(DomainImage):
     p = 2.0
 
     def __post_init__(self) -> None:
+        if np.ndim(self.radius):  # type: ignore[attr-defined]
+            raise CompositionError(
+                f"{type(self).__name__}: radius is one number or a Param, got {brief(self.radius)}; one for "  # type: ignore[attr-defined]
+                "each sample comes with the samples: Robust(Hinge(), per_sample('radius') * Ball(0, 1))"
+            )
         super().__post_init__()
         _ = self._domain  # refuses a wrong p
 

@@ -262,7 +262,8 @@ def _multiple(c: object, a: UncertaintySet) -> UncertaintySet:
     if factor is None:
         reason = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {brief(c)}"
         raise CompositionError(
-            f"{a!r}: {reason}; a set is multiplied by a number, and by a matrix with M @ U"
+            f"{a!r}: {reason}; a set is multiplied by a number, by a matrix with M @ U, and in "
+            "Robust(Hinge(), U) by a number for each sample, per_sample('radius') * U"
         )
     if isinstance(factor, float) and isinstance(a, LinearCombination):
         (number, U), *more = a.parts

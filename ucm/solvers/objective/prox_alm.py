@@ -35,6 +35,7 @@ from ucm.language.contracts import SemiSmooth
 from ucm.language.terms import Bound, ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet, TailActiveSet
+from ucm.solvers.objective.orthant_step import iterate
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.sessions import in_range_space
 
@@ -307,7 +308,7 @@ class _Multipliers(Session[Composite]):
 
     def _multiply(self, form: Composite, monitor: Monitor, start: Answer | None) -> Answer:
         begin = (np.zeros(form.n), 0.0) if start is None else start.plane
-        at = ProximalIterate(form, begin, monitor, None, self.losses)
+        at = iterate(form, begin, monitor, None, self.losses)
         limit, tol = monitor.limit(self.max_outer), monitor.tol
         best, answer, step, status = np.inf, Answer(w=at.w, b=at.b), 0, "max_iter"
         stalled = Stall()

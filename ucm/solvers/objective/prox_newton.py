@@ -15,6 +15,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver, Status
 from ucm.solvers.objective.l1_newton import MOST, L1Newton
+from ucm.solvers.objective.orthant_step import iterate
 from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
 from ucm.solvers.objective.quadratic_models import NewtonCG
 from ucm.solvers.objective.sessions import in_range_space
@@ -90,7 +91,7 @@ class _Steps(Session[Composite]):
                 return found
             at, done = found.plane, int(self.small.state["steps"])
             stopped = found.status == "interrupted"
-        step = ProximalIterate(form, at, monitor, self.systems)
+        step = iterate(form, at, monitor, self.systems)
         with np.errstate(over="ignore", invalid="ignore"):
             status, left = self._descend(step, monitor, done, done if stopped else limit)
         if stopped and status != "converged":

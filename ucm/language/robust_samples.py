@@ -1,0 +1,521 @@
+"""Losses of the worst point of a set about each sample, and quantities that are given for each sample.
+
+With U_i about each sample, a loss l that does not rise with the margin has its largest value
+
+    max over d in U_i of l(y_i (w'(x_i + d) + b)) = l(t_i - h_i(w)),   h_i(w) = max over d in U_i of -y_i w'd.
+
+For the sets of this module, symmetric and equal up to a factor r_i >= 0, `h_i = r_i h` with one norm h of w.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import brentq
+
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Matrix, Vec
+from ucm.data.validation import read_groups
+from ucm.errors import CompositionError, DataError, ParameterError, brief
+from ucm.language import cvx as cp
+from ucm.language.contracts import UncertaintySet
+from ucm.language.node import (
+    Arithmetic,
+    Node,
+    Notation,
+    RotationInvariant,
+    converted,
+    each,
+    in_parentheses,
+    operator,
+    restricted,
+)
+from ucm.language.objective import Objective, multiple, multiplied
+from ucm.language.parameter import Scalar, Scope, as_factor, value, with_value
+from ucm.language.penalties.combined import CombinedPenalty
+from ucm.language.penalties.norms import L1, Norm
+from ucm.language.penalties.quadratic import Quadratic
+from ucm.language.robust import dual_exponent
+from ucm.language.sets.affine_image import Ball, Ellipsoid
+from ucm.language.sets.combination import LinearCombination, is_number
+from ucm.language.statistics.affine import ConstantMatrix, ConstantVector, MatrixNode, Origin
+from ucm.language.terms import Bound, ConvexLoss, ProximalPenalty, Subgroup
+
+_REMEDY = (
+    "write Ball(0, r), Ball(0, r, p=inf), np.diag(sizes) @ Ball(0, 1, p=inf) for a box, Ellipsoid(0, S, r), "
+    "a multiple or a sum of these, or per_sample('radius') * Ball(0, 1)"
+)
+_RTOL: Any = 1e-14  # of the root of a secular equation
+_ROUNDING = 1e-12  # of a dual point: an entry that counts as 0
+
+
+# --- quantities for each sample --------------------------------------------------------------------
+class PerSample(Arithmetic, RotationInvariant):
+    """A quantity with a value for each sample, which comes with the data; written `per_sample(name)`."""
+
+    name: str = restricted(
+        lambda name: str(name).isidentifier() and name not in ("X", "y", "sample_weight", "subgroup"),
+        "name is a Python identifier, and no argument of fit",
+        "write per_sample('radius')",
+    )
+
+    def combine(self, symbol: str, a: object, b: object) -> PerSampleMultiple:
+        U = b if a is self else a
+        if symbol == "*" and isinstance(U, UncertaintySet):
+            return PerSampleMultiple(self, U)
+        raise CompositionError(
+            f"{brief(a)} {symbol} {brief(b)}: a quantity of each sample multiplies a set of perturbations; "
+            "write Robust(Hinge(), per_sample('radius') * Ball(0, 1))"
+        )
+
+    def values(self, data: Data) -> Vec:
+        """Return the values of the bound samples, (m,)."""
+        return data.per_sample[self.name]
+
+    def __repr__(self) -> str:
+        return f"per_sample({self.name!r})"
+
+    def formula(self, notation: Notation) -> str:
+        return notation.sub(notation.symbol(self.name), "i")
+
+
+def per_sample(name: str) -> PerSample:
+    """Return the symbol of a quantity with one value for each sample, such as a radius.
+
+    The values are no part of a declaration: they come with the samples, as `compile(..., per_sample={name:
+    values})` or `Classifier.fit(X, y, name=values)`, and are divided among classes and folds like these.
+
+    Parameters
+    ----------
+    name : str
+        A Python identifier.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> loss = ucm.Robust(ucm.Hinge(), within=ucm.per_sample("radius") * ucm.Ball(0, 1))
+    >>> X, y = [[2.0], [1.0], [-1.0]], [1, 1, -1]
+    >>> sol = ucm.solve(loss + 0.1 * ucm.L2(), X, y, per_sample={"radius": [1.0, 0.5, 0.0]})
+    >>> round(sol.objective, 4)
+    0.1633
+    """
+    return PerSample(name)
+
+
+def quantities_of(model: Node) -> set[str]:
+    """Return the names of the quantities of each sample in a declaration."""
+    return {node.name for node in model.nodes_of_type(PerSample)}
+
+
+def check_quantities(model: Node, per_sample: Mapping[str, object]) -> None:
+    """Raise an error unless there are values for the quantities of a model, and no others."""
+    names, given = quantities_of(model), set(per_sample)
+    missing, unused = sorted(names - given), sorted(given - names)
+    if missing:
+        raise DataError(
+            f"per_sample({missing[0]!r}): expected a value for each sample, got none; give them, as "
+            f"compile(..., per_sample={{{missing[0]!r}: values}}) or fit(X, y, {missing[0]}=values)"
+        )
+    if unused:
+        raise ParameterError(
+            f"per_sample: expected {', '.join(sorted(names)) or 'no quantities'}, as the model declares, got "
+            f"{unused[0]!r} too; leave it out, or write per_sample({unused[0]!r}) in the model"
+        )
+
+
+class PerSampleMultiple(Arithmetic, RotationInvariant):
+    """The sets `{r_i d : d in U}` of the samples, r_i the values of a quantity."""
+
+    factor: PerSample
+    set: UncertaintySet
+
+    def combine(self, symbol: str, a: object, b: object) -> PerSampleMultiple:
+        c = as_factor(a if b is self else b)
+        if symbol == "*" and c is not None:
+            return PerSampleMultiple(self.factor, c * self.set)
+        raise CompositionError(
+            f"{brief(a)} {symbol} {brief(b)}: sets that differ by sample are multiplied by numbers only; "
+            "write per_sample('radius') * (U + V)"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.factor!r} * {in_parentheses(repr(self.set))}"
+
+    def formula(self, notation: Notation) -> str:
+        return f"{self.factor.formula(notation)} {in_parentheses(self.set.formula(notation))}"
+
+
+# --- the support functions of perturbations ----------------------------------------------------------
+class RootNorm(ProximalPenalty):
+    """The norm `sqrt(w'Qw)`, the support function of the ellipsoid `{Q^(1/2) u : ||u||_2 <= 1}`.
+
+    Parameters
+    ----------
+    Q : (n, n) positive semidefinite array, or a covariance
+
+    Notes
+    -----
+    Its proximal map is `(I + rho Q)^-1 v`, rho >= 0 the root of a secular equation.
+    """
+
+    keeps_signs: ClassVar[bool] = False
+
+    form: Quadratic
+
+    def check_features(self, n: int) -> None:
+        self.form.check_features(n)
+
+    def value(self, w: Vec) -> float:
+        self.form.check_features(len(w))
+        return float(np.linalg.norm(self.form.root @ w))
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        # w = v - rho Q w with rho sqrt(w'Qw) = t: a = rho |e^(1/2) V'v / (1 + rho e)| rises to |e^(-1/2) V'v|
+        e, V = self.form.factors
+        a = V.T @ v
+        if t <= 0.0 or not a.any():
+            return v
+        if np.linalg.norm(a / np.sqrt(e)) <= t:
+            return v - V @ a
+
+        def excess(s: float) -> float:  # in s = 1 / rho, in which it falls
+            return float(np.linalg.norm(np.sqrt(e) * a / (s + e))) - t
+
+        high = float(np.linalg.norm(np.sqrt(e) * a)) / t
+        s: Any = brentq(excess, 0.0, high, xtol=1e-15 * high, rtol=_RTOL)
+        return v - V @ (e / (s + e) * a)
+
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        # of w + rho Q w = v, rho = t / h, h = sqrt(w'Qw): the inverse of I + rho Q - rho Qw (Qw)' / h^2
+        e, V = self.form.factors
+        a = V.T @ v
+        if t <= 0.0 or np.linalg.norm(a / np.sqrt(e)) <= t:
+            return M - V @ (V.T @ M) if t > 0.0 else M
+        w = self.prox(v, t)
+        h = self.value(w)
+        rho = t / h
+        shrunk, q = rho * e / (1.0 + rho * e), e * (V.T @ w)
+        p = V @ (q - shrunk * q)
+        inner = rho / (h * h - rho * float(q @ (q - shrunk * q)))
+        return M - V @ (shrunk[:, None] * (V.T @ M)) + np.outer(inner * p, p @ M)
+
+    def conjugate(self, z: Vec) -> float:
+        return 0.0
+
+    def gauge(self, z: Vec) -> float:
+        e, V = self.form.factors
+        if np.abs(self.form.project_onto_domain_cone(z) - z).max(initial=0.0) > _ROUNDING * np.abs(z).max():
+            return np.inf
+        return float(np.linalg.norm((V.T @ z) / np.sqrt(e)))
+
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
+        return self.form.project_onto_domain_cone(z)
+
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        root = self.form.root
+        return scope.of(factor) * cp.norm(root @ w, 2) if root.size else 0.0 * cp.sum(w)
+
+    def formula(self, notation: Notation) -> str:
+        return notation.power(f"({self.form.formula(notation)})", "(1/2)")
+
+
+def _merged(U: UncertaintySet) -> list[tuple[Scalar, ProximalPenalty]]:
+    """Return the support function as pairs (factor, norm) of different norms; none where it is not known."""
+    terms: dict[ProximalPenalty, Scalar] = {}
+    for c, h in _terms(U):
+        terms[h] = terms[h] + c if h in terms else c
+    return [(c, h) for h, c in terms.items()]
+
+
+def _zero(center: object) -> bool:
+    return isinstance(center, Origin) or (isinstance(center, ConstantVector) and not center.dense().any())
+
+
+def _terms(U: UncertaintySet, c: Scalar = 1.0) -> list[tuple[Scalar, ProximalPenalty]]:
+    """Return the support function of `c U` as pairs (factor, norm); none where it is not known."""
+    match U:
+        case Ball(radius=r, p=p) if _zero(U.center):
+            return [(c * r, Norm(dual_exponent(p)))]
+        case Ellipsoid(shape=S, radius=r) if _zero(U.center) and not S.params():
+            return [(c * r, RootNorm(Quadratic(S)))]
+        case LinearCombination(parts=parts):
+            found = [
+                _terms(V, c * (abs(L) if isinstance(L, float) else L)) if is_number(L) else _image(L, V, c)
+                for L, V in parts
+            ]
+            return [term for terms in found for term in terms] if all(found) else []
+    return []
+
+
+def _image(M: Matrix, U: UncertaintySet, c: Scalar) -> list[tuple[Scalar, ProximalPenalty]]:
+    """Return the support function of `c M U` as pairs (factor, norm); none where it is not known."""
+    A = M.toarray() if sparse.issparse(M) else np.asarray(M)
+    match U:
+        case Ball(radius=r, p=2.0) if _zero(U.center):
+            return [(c * r, RootNorm(Quadratic(A @ A.T)))]
+        case Ball(radius=r, p=np.inf) if _zero(U.center) and (np.count_nonzero(A, axis=0) <= 1).all():
+            return [(c * r, L1(np.abs(A).sum(axis=1)))]
+        case Ellipsoid(shape=ConstantMatrix() as S, radius=r) if _zero(U.center):
+            return [(c * r, RootNorm(Quadratic(A @ S.dense() @ A.T)))]
+    return []
+
+
+# --- the loss -----------------------------------------------------------------------------------------
+def _falling(loss: object, where: str = "") -> ConvexLoss:
+    if not isinstance(loss, ConvexLoss) or loss.moves:
+        raise CompositionError(
+            f"{where}: expected one convex loss of single samples such as Hinge(), got {brief(loss)}; add "
+            "losses, as Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around "
+            "them, as WorstMean(Robust(Hinge(), U), D)"
+        )
+    if loss.lowest() < 0.0:
+        raise CompositionError(
+            f"{where}: expected a loss that never rises with the margin, got {brief(loss)}, whose worst "
+            "point may lie on either side; take Hinge(2) or Logistic()"
+        )
+    return loss
+
+
+def _perturbations(U: object, where: str = "") -> UncertaintySet | PerSampleMultiple:
+    sets = U.set if isinstance(U, PerSampleMultiple) else U
+    terms = _merged(sets) if isinstance(sets, UncertaintySet) else []
+    if not CombinedPenalty(tuple(h for _, h in terms)).proximal():
+        raise CompositionError(
+            f"{where}: expected a ball, an ellipsoid, or a sum of boxes and one ball, got another sum, "
+            f"{brief(U)}; take a ball or an ellipsoid that contains it"
+        )
+    if not terms:
+        raise CompositionError(
+            f"{where}: within is a ball, box or ellipsoid about 0, whose support function is a norm of w, "
+            f"got {brief(U)}; {_REMEDY}"
+        )
+    negative = next((c for c, _ in terms if value(c) < 0.0), None)
+    if negative is not None:
+        raise CompositionError(
+            f"{where}: within has a size of at least 0, got {with_value(negative)} in {brief(U)}; write 0 "
+            "for none"
+        )
+    return U  # type: ignore[return-value]
+
+
+class Robust(ConvexLoss):
+    """The loss of the worst point of a set about each sample, `sum_i max over d in U_i of l(t_i + y_i w'd)`.
+
+    l never rises with the margin t, so that it is `l(t_i - h_i(w))`, h_i the support function of U_i. The
+    margins of the methods are these smallest ones, `t_i - h_i(w)`.
+
+    Parameters
+    ----------
+    loss : ConvexLoss
+        A convex loss that never rises with the margin, such as `Hinge()` or `Logistic(on=pos)`.
+    within : UncertaintySet
+        U_i about 0: `Ball(0, r, p)` of any norm, a box `np.diag(sizes) @ Ball(0, 1, p=inf)`, an ellipsoid
+        `Ellipsoid(0, S, r)` of a matrix or a covariance, images `M @ Ball(0, r)`, sums and multiples; with
+        one size for each sample `per_sample("radius") * Ball(0, 1)`.
+
+    Raises
+    ------
+    CompositionError
+        A loss that rises with the margin, such as `LeastSquares()`; a set without such a support function.
+
+    Notes
+    -----
+    Balls of the Euclidean norm: Shivaswamy, Bhattacharyya and Smola (2006), Second order cone programming
+    approaches for handling missing and uncertain data; of other norms: Xu, Caramanis and Mannor (2009),
+    Robustness and regularization of support vector machines. All losses of one sample share its set, and the
+    column of a penalised intercept is not perturbed.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> loss = ucm.Robust(ucm.Hinge(), within=ucm.Ball(0, ucm.Param("r", 0.2), p=float("inf")))
+    >>> print(loss)
+    Σ_{i} max(0, 1 - (t_i - r·‖w‖₁)),  r = 0.2
+    >>> X, y = ucm.datasets.load("iris")
+    >>> round(ucm.solve(loss + 0.1 * ucm.L2(), X, y).objective, 4)
+    0.0
+    """
+
+    @property
+    def moves(self) -> bool:
+        return True
+
+    loss: ConvexLoss = converted(converter=_falling)
+    within: Any = converted(converter=_perturbations)
+
+    @property
+    def sets(self) -> UncertaintySet:
+        """The set U of all samples, without the factors of the samples."""
+        return self.within.set if isinstance(self.within, PerSampleMultiple) else self.within
+
+    def check_features(self, n: int) -> None:
+        """Refuse n features if the set is of vectors of another length."""
+        if self.sets.dimension(n) != n:
+            raise CompositionError(
+                f"{self!r}: expected perturbations of the {n} features of the samples, got a set in "
+                f"{self.sets.dimension(n)} dimensions; both must be equal"
+            )
+
+    @functools.cached_property
+    def support(self) -> tuple[Scalar, tuple[ProximalPenalty, ...]]:
+        """The factor c and the norms whose sum h is the support function `c h`, without the sample's own."""
+        terms = _merged(self.sets)
+        if len(terms) == 1:
+            return terms[0][0], (terms[0][1],)
+        return 1.0, tuple(multiplied(c, h) for c, h in terms)
+
+    def points(self, notation: Notation) -> str:
+        """Return the formula of the set about each sample."""
+        return f"{notation.sub('d', 'i')}{notation.element}{self.within.formula(notation)}"
+
+    @property
+    def rotation_invariant(self) -> bool:
+        return all(h.rotation_invariant for h in self.support[1])
+
+    def sizes(self, data: Data) -> Vec:
+        """Return the factor of h for each bound sample, (m,), without that of the declaration."""
+        if not isinstance(self.within, PerSampleMultiple):
+            return np.ones(data.m)
+        factor = self.within.factor
+        r = factor.values(data)
+        if r.min(initial=0.0) < 0.0:
+            raise DataError(
+                f"{factor!r}: expected sizes of sets, at least 0, got {r.min():g} for sample "
+                f"{int(r.argmin())}; give 0 for a sample that is certain"
+            )
+        return r
+
+    @property
+    def offset(self) -> float:
+        return self.loss.offset
+
+    def slope(self) -> float | None:
+        return self.loss.slope()
+
+    def smooth(self) -> bool:
+        return self.loss.smooth()
+
+    def each(self, margin: Vec) -> Vec:
+        return self.loss.each(margin)
+
+    def conjugate(self, s: Vec) -> Vec:
+        return self.loss.conjugate(s)
+
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
+        return self.loss.conjugate_prox(v, t)
+
+    def gradient(self, u: Vec) -> Vec:
+        return self.loss.gradient(u)
+
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        return self.loss.cvxpy(margin, factor, scope)
+
+    def formula(self, notation: Notation) -> str:
+        t, (c, norms) = notation.sub("t", "i"), self.support
+        h = multiple(c, " + ".join(norm.formula(notation) for norm in norms), notation)
+        h = h if len(norms) == 1 else f"({h})"
+        if isinstance(self.within, PerSampleMultiple):
+            h = self.within.factor.formula(notation) + notation.times + h
+        return self.loss.formula(notation).replace(t, f"({t} - {h})")
+
+
+def without_perturbations(loss: Any) -> Any:
+    """Return a loss with every `Robust` in it replaced by its loss."""
+    if isinstance(loss, Robust):
+        return loss.loss
+    if not any(isinstance(x, Robust) for x in loss.walk()):
+        return loss
+    return replace(loss, **{name: each(getattr(loss, name), without_perturbations) for name in loss._names})
+
+
+def with_statistics(node: Any, data: Data) -> Any:
+    """Return a declaration with the covariances of its sets evaluated to matrices."""
+    if isinstance(node, MatrixNode):
+        return node if isinstance(node, ConstantMatrix) else ConstantMatrix(node.evaluate(data))
+    if not any(isinstance(x, MatrixNode) for x in node.walk()):
+        return node
+    return replace(
+        node, **{n: each(getattr(node, n), lambda x: with_statistics(x, data)) for n in node._names}
+    )
+
+
+class Perturbations:
+    """The perturbations of samples by losses: norms h with `h_i = r_i h`, and the sizes r_i.
+
+    Attributes
+    ----------
+    norms : the terms of h
+    n : the number of features
+    sizes : the r_i, (m,)
+    factors : pairs of a declared factor and the sizes without it, (m,), which sum to the sizes
+    """
+
+    def __init__(self, losses: Sequence[ConvexLoss], data: Data) -> None:
+        self.norms, self.n = norms_of(*losses), data.n
+        known, chosen = np.zeros(data.m, dtype=bool), np.zeros(data.m)
+        self.factors: list[tuple[Scalar, Vec]] = []
+        for loss in losses:
+            c, r = 0.0, np.zeros(data.m)
+            for robust in loss.nodes_of_type(Robust):
+                robust.check_features(data.n)
+                c, r = robust.support[0], robust.sizes(data)
+            counts = loss.counts(data.y, data.groups)
+            counts = np.ones(data.m, dtype=bool) if counts is None else counts
+            both = counts & known
+            if not np.array_equal(chosen[both], value(c) * r[both]):
+                raise CompositionError(
+                    f"{loss!r}: expected one set about each sample, got another loss that disagrees for "
+                    f"{np.count_nonzero(both)} samples; write the set in every loss, or losses of different "
+                    "classes"
+                )
+            new = counts & ~known
+            chosen[new], known = value(c) * r[new], known | counts
+            self.factors.append((c, np.where(new, r, 0.0)))
+        self.sizes = chosen
+
+    def heights(self, w: Vec) -> Vec:
+        """Return the `h_i(w)` of all samples, (m,)."""
+        return self.sizes * sum(h.value(w) for h in self.norms)
+
+    def cvxpy(self, w: cp.Expression, scope: Scope) -> cp.Expression:
+        """Return the `h_i(w)` of all samples as a convex CVXPY expression, (m,)."""
+        height = sum(h.cvxpy(w, 1.0, scope) for h in self.norms)
+        every = [(scope.of(c) * height, r) for c, r in self.factors if r.any()]
+        return sum(h if (r == 1.0).all() else cp.multiply(r, h) for h, r in every)
+
+    @classmethod
+    def of(cls, model: Objective, data: Data) -> Perturbations:
+        """Return the perturbations by the losses of an objective."""
+        G, H = model.dc()
+        return cls((*G.pointwise, *H.losses), data)
+
+
+@operator("worst margins")
+def worst_margins(
+    losses: Sequence[ConvexLoss], margin: Vec, w: Vec, y: Vec | None, subgroup: Subgroup,
+    per_sample: Mapping[str, Vec],
+) -> Vec:  # fmt: skip
+    """Return the margins of the worst points, `t_i - h_i(w)`, by the losses that perturb samples."""
+    labels = np.ones(len(margin)) if y is None else y
+    groups = None if subgroup is None else read_groups(subgroup, len(margin))
+    data = Data(np.zeros((len(margin), len(w))), labels, groups=groups, per_sample=per_sample)
+    return margin - Perturbations(losses, data).heights(w)
+
+
+def norms_of(*declared: Node) -> tuple[ProximalPenalty, ...]:
+    """Return the norms whose sum is h, common to all perturbations in declarations; () without any."""
+    every = [x.support[1] for node in declared for x in node.nodes_of_type(Robust)]
+    for norms in every[1:]:
+        if norms != every[0]:
+            losses = " + ".join(map(repr, declared))
+            raise CompositionError(
+                f"{losses}: expected sets of one shape in a model, got two; write sizes of one set, as "
+                "Robust(Hinge(on=pos), 0.1 * U) + Robust(Hinge(on=neg), 0.3 * U)"
+            )
+    return every[0] if every else ()
