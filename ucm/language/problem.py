@@ -25,7 +25,7 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.terms import ConvexLoss, Loss, Penalty
+from ucm.language.terms import ConvexLoss, Loss, Penalty, multiple
 from ucm.language.worst_mean import WorstMean
 
 
@@ -140,10 +140,10 @@ def loss_dual(loss: Loss, a: str) -> Rule:
             dual, where = loss_dual(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
             return f"{c} ({dual})", where
         case Hinge(p=1.0):
-            return a, unit
+            return multiple(loss.start, a, LATEX), unit
         case Hinge(p=p):
             power = rf"(\frac{{{a}}}{{{p:.6g}}})^{{{dual_exponent(p):.4g}}}"
-            return rf"{a} - {p - 1.0:.6g} {power}", rf"{a} \ge 0"
+            return rf"{multiple(loss.start, a, LATEX)} - {p - 1.0:.6g} {power}", rf"{a} \ge 0"
         case HuberHinge():
             return rf"{a} - \frac{{{LATEX.scalar(loss.delta)}}}{{2}} {a}^{{2}}", unit
         case LeastSquares():

@@ -40,9 +40,9 @@ class HingeActiveSet(SampleTables):
     @classmethod
     def of(cls, form: Composite) -> HingeActiveSet | None:
         """Return the sample tables of a problem; None if its terms, weights or intercept do not fit."""
-        one = form.intercept and len(form.losses) == 1 and form.losses[0].slope() is not None
+        one = len(form.losses) == 1 and form.losses[0].slope() is not None and form.losses[0].offset > 0.0
         weighted = form.single is None or form.single.all()
-        return cls(form) if one and weighted and form.penalty.square is not None else None
+        return cls(form) if form.intercept and one and weighted and form.penalty.square is not None else None
 
     def _take(self, form: Composite) -> None:
         """Set the data of the objective: c, the offset o and the linear term."""
