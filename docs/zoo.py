@@ -89,7 +89,7 @@ def rows_of(entries: list[Entry]) -> list[str]:
     rows = []
     for entry in entries:
         formula = LATEX.sized_delimiters(entry.model.formula(LATEX))
-        route = entry.compiled().solver
+        route = entry.compiled().solver.name
         difference = f"{measured[entry.name]:.0e}"
         options = "".join(f", {name}={x!r}" for name, x in entry.options.items() if np.ndim(x) == 0)
         options += "".join(f", {name}=c" for name, x in entry.options.items() if np.ndim(x))
@@ -97,7 +97,7 @@ def rows_of(entries: list[Entry]) -> list[str]:
         cells = [
             [f"**{entry.name}**", "", entry.source, "", f"*{entry.purpose}*"],
             ["```{code-block} python", *entry.code.strip().splitlines(), "```", "", given, ""],
-            [f"{route}, {difference}" + ("" if entry.convex else " (critical)")],
+            [route, "", difference + ("" if entry.convex else ", critical")],
         ]
         cells[1] += ["```{math}", *formula.splitlines(), "```"]
         for k, cell in enumerate(cells):

@@ -83,18 +83,20 @@ def _(U: Ellipsoid, d: str, depth: int = 0) -> str:
 @support_latex.register
 def _(U: Hull, d: str, depth: int = 0) -> str:
     samples, g = U.samples, _inner(d, U.samples.each(LATEX))
+    counting = samples.counting(LATEX)
     match U.weights, "signed" in kinds_of(samples):
         case None, False:
             return rf"\max_{{{samples.index(LATEX)}}} {g}"
         case KLBall(alpha=alpha), False:
-            N = LATEX.sub("m", samples.subscript(LATEX))
             total = _sum_over(samples, rf"\exp(\frac{{{g}}}{{\tau}})")
-            return rf"\min_{{\tau > 0}} \tau \log(\frac{{1}}{{{LATEX.scalar(alpha)} {N}}} {total})"
+            return (
+                rf"\min_{{\tau > 0}} \tau \log(\frac{{1}}{{{LATEX.scalar(alpha)} {counting.total}}} {total})"
+            )
         case CappedSimplex() as D, False:  # the dual of max sum q_i g_i over 0 <= q <= cap, sum q = 1
             rho = LATEX.sub(r"\rho", samples.subscript(LATEX))
             over = _sum_over(samples, rf"\max(0, {g} - {rho})")
-            return rf"\min_{{{rho}}} ({rho} + {D.largest(LATEX)} {over})"
-    confined = "" if U.weights is None else f", {U.weights.inside_formula(LATEX)}"
+            return rf"\min_{{{rho}}} ({rho} + {D.largest(counting)} {over})"
+    confined = "" if U.weights is None else f", {U.weights.inside_formula(counting)}"
     return rf"\max_{{q \in \Delta{confined}}} {_sum_over(samples, f'q_{{i}} {_loose(g)}')}"
 
 
