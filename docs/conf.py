@@ -17,6 +17,7 @@ os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
 
 import shown  # noqa: E402
 import topics  # noqa: E402
+import zoo  # noqa: E402
 
 import ucm  # noqa: E402
 from ucm.language.node import LATEX, Node  # noqa: E402
@@ -118,6 +119,7 @@ _mathjax()
 lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
 contents = ["```{toctree}", ":maxdepth: 1", "", *lectures, "```", ""]
 _written(GENERATED / "lectures.md", "\n".join(contents))
+_written(GENERATED / "zoo.md", zoo.page())
 for name, text in topics.pages().items():
     _written(GENERATED / "reference" / f"{name}.rst", text)
 for name in (*shown.SETS, *shown.DOMAINS, *shown.LOSSES, *shown.PENALTIES):

@@ -182,6 +182,12 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: ucm.RobustMargin(ucm.Hull(pos), norm=0.5), "p >= 1"),
     (lambda: untyped.RobustMargin(ucm.Hull(pos), norm="two"), "."),
     (lambda: untyped.RobustMargin(ucm.Hull(pos), norm=Param("p", 2)), "a plain number"),
+    (lambda: ucm.L1() @ np.eye(2), r"L1\(\) @ .*ndarray.* expected a sum .* Quadratic\(D.T @ D\)"),
+    (lambda: np.eye(2) @ ucm.L1(), r"Quadratic\(D.T @ D\)"),
+    (lambda: ucm.Hinge() ** 2, r"Hinge\(\) \*\* 2: expected a sum .* Hinge\(p\)"),
+    (lambda: (ucm.Hinge() + ucm.L2()) ** 2, r"^\(Hinge\(\) \+ L2\(\)\) \*\* 2"),
+    (lambda: max(untyped.Hinge(), untyped.Logistic()), r"Logistic\(\) > Hinge\(\).*WorstMean"),
+    (lambda: ucm.Hinge() & ucm.L2(), "expected a sum or a multiple of terms, got &"),
 ]  # fmt: skip
 
 

@@ -755,6 +755,18 @@ def test_printed_support_functions_equal_those_of_the_sets() -> None:
     assert hull.support(data, -w, {})[0] == pytest.approx(entropic, abs=1e-7)
 
 
+def test_latex_of_matrices_counts_and_means() -> None:
+    """Entries of small matrices; a number of samples for each class; operators that LaTeX has no name for."""
+    sum_to_one = ucm.LinearConstraint([[1.0, 1.0]], 1.0, 1.0).to_latex()
+    assert r"\begin{bmatrix} 1 & 1 \end{bmatrix}w" in sum_to_one
+    assert r"A_{5 \times 5}w" in ucm.Quadratic(np.eye(5)).to_latex()
+    tails = ucm.CVaR(pos, 0.5) - ucm.CVaR(neg, 0.25)
+    assert r"N_{+} q_{i} \le 2" in tails.to_latex() and r"N_{-} q_{i} \le 4" in tails.to_latex()
+    assert r"\frac{4}{N_{-}}" in tails.problem_latex()
+    groups = ucm.WorstMean(ucm.Hinge(), groups=(pos, neg)).to_latex()
+    assert r"\operatorname*{mean}_{y_{i} = +1}" in groups
+
+
 def test_problem_latex_writes_primal_and_dual_out() -> None:
     mpm = ucm.models.mm_mpm(0.5).problem_latex()
     assert r"w'\bar x_{-} + \kappa \sqrt{w'\Sigma_{-} w}" in mpm and r"\kappa = 0.5" in mpm

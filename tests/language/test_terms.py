@@ -14,9 +14,8 @@ from catalogue import LOSSES, OBJECTIVES, OTHER_LOSSES, PENALTIES
 from scipy import sparse
 
 import ucm
-from ucm import Param
+from ucm import Param, neg, pos
 from ucm.data.linear_map import Vec
-from ucm.language.losses import ShiftedHinge
 from ucm.testing import check_loss, check_penalty
 
 
@@ -232,14 +231,16 @@ def test_conjugate_prox_where_quotients_overflow() -> None:
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
-def test_a_shifted_hinge_with_a_parameter_keeps_its_power(p: float) -> None:
+@pytest.mark.parametrize("start", [-0.5, 0.0, 2.0])
+def test_a_hinge_that_starts_elsewhere(p: float, start: float) -> None:
     X, y = ucm.datasets.load("iris")
-    loss = ShiftedHinge(p=p, start=Param("start", 2.0))
-    plan = ucm.compile(Param("c", 0.5) * loss + 0.5 * ucm.L2(), X, y)
+    y = np.where(y == y.max(), 1.0, -1.0)
+    parameter = ucm.Hinge(p, start=Param("start", start), on=pos)
+    plan = ucm.compile(Param("c", 0.5) * (parameter + ucm.Hinge(p, on=neg)) + 0.5 * ucm.L2(), X, y)
     solution = plan.solve()
-    assert plan.verify(solution).agrees
+    assert solution.status == "optimal" and plan.verify(solution).agrees
     w, b = cp.Variable(X.shape[1]), cp.Variable()
-    margins = cp.multiply(np.where(y == y.max(), 1.0, -1.0), X @ w + b)
-    problem = cp.Problem(cp.Minimize(0.5 * cp.sum(cp.pos(2.0 - margins) ** p) + 0.5 * cp.sum_squares(w)))
+    short = cp.pos(np.where(y > 0.0, start, 1.0) - cp.multiply(y, X @ w + b))
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum(short**p) + 0.5 * cp.sum_squares(w)))
     problem.solve(solver="CLARABEL")
     assert solution.objective == pytest.approx(problem.value, rel=1e-6)

@@ -19,7 +19,6 @@ from ucm.evidence.rows import certify_losses
 from ucm.extend import PointwiseLoss
 from ucm.forms.bound import FeatureNormal, SumDual, lower_bound
 from ucm.forms.out_of_core import LossProof, RowLosses
-from ucm.language.losses import ShiftedHinge
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.solvers import DCA, OutOfCoreActiveSet, ProxALM
 from ucm.solvers.out_of_core.newton import row_sums
@@ -107,7 +106,7 @@ class Dip(PointwiseLoss):
         return 2.0 * np.maximum(0.0, 1.0 - margin) - np.maximum(0.0, 2.0 - margin)
 
     def split(self) -> Any:
-        return (2.0 * ucm.Hinge(),), (ShiftedHinge(start=2.0),)
+        return (2.0 * ucm.Hinge(),), (ucm.Hinge(start=2.0),)
 
     def formula(self, notation: Any) -> str:
         return "sum 2 max(0, 1 - t) - max(0, 2 - t)"

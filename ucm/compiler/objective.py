@@ -265,7 +265,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     if len(losses) != 1 or model.dc()[0].joint or model.intercept != "free":
         return None
     C, loss = split_scalar(losses[0])
-    if concave or not isinstance(loss, Hinge) or lam is None or subtracted:
+    if concave or not isinstance(loss, Hinge) or loss.offset != 1.0 or lam is None or subtracted:
         return None
     c = data.factors if weights[0] is None else weights[0]
     return (loss.p, C, lam, c) if c.all() else None

@@ -17,7 +17,7 @@ from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.forms.bound import FeatureNormal, SampleDual, split_at_kinks, times
 from ucm.forms.solver import Answer, Expected
 from ucm.language.contracts import BoundDomain
-from ucm.language.losses import ShiftedHinge
+from ucm.language.losses import Hinge
 from ucm.language.objective import (
     Objective,
     PenaltySum,
@@ -554,7 +554,7 @@ def hinged(penalties: tuple[ProximalPenalty, ...], unit: float) -> tuple[Proxima
 
 
 def unit_of(losses: Iterable[ConvexLoss]) -> float:
-    """Return mu if all losses are ramps of the same mu < 1; else 1."""
+    """Return mu if all losses are hinges that start at the same mu > 0, as the ramps of one mu; else 1."""
     bases = [split_scalar(loss)[1] for loss in losses]
-    units = {base.offset if isinstance(base, ShiftedHinge) else 1.0 for base in bases}
+    units = {base.offset if isinstance(base, Hinge) and base.offset > 0.0 else 1.0 for base in bases}
     return units.pop() if len(units) == 1 else 1.0

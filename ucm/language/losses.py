@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from scipy.special import expit, wrightomega, xlogy
 
@@ -25,15 +23,47 @@ def _plus(start: Scalar, notation: Notation) -> str:
     return f"{notation.word('max')}(0, {notation.scalar(start)} - {notation.sub('t', 'i')})"
 
 
-class _PowerHinge(SubsetLoss, ConvexLoss):
-    """The base class of the losses `sum max(0, start - margin)^p`."""
+class Hinge(SubsetLoss, ConvexLoss):
+    """The hinge loss to the power p, `sum max(0, start - margin)^p`, start = 1 by default.
 
-    start: ClassVar[Scalar] = 1.0
+    `Hinge() + lam * L2()` is `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
+
+    `LossBall` and the generalised nu-SVM use it without the offset, since their margin is a variable:
+    `l(u) = max(0, u)^p`, u minus the margin. Then, with 1/p + 1/p' = 1,
+    `l*(s) = (p - 1) (s/p)^p'` for s >= 0; for p = 1 it is the indicator of [0, 1].
+
+    Parameters
+    ----------
+    p : float, optional
+        1 <= p < inf.
+    start : float or Param, optional
+        The margin below which a sample has a loss, of any sign.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
+
+    Notes
+    -----
+    Sun (2024), equation (1); Ito, Takeda and Toh (2015), section 5.2.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Hinge(2).value([0.0, 3.0])
+    1.0
+    >>> ucm.Hinge(on=ucm.pos) + 3 * ucm.Hinge(2, on=ucm.neg)
+    Hinge(on=pos) + 3 * Hinge(p=2, on=neg)
+    >>> ucm.Hinge(start=0.5).value([0.25, 3.0])
+    0.25
+    """
+
     p: float = restricted(
         lambda p: 1.0 <= p < np.inf,
         "p is a plain number with 1 <= p < inf",
         "write Hinge(p=1.5)",
         default=1.0,
+    )
+    start: Scalar = restricted(
+        np.isfinite, "start is a finite margin", "leave it out for 1", default=1.0, kw_only=True
     )
 
     @property
@@ -96,36 +126,6 @@ class _PowerHinge(SubsetLoss, ConvexLoss):
     def formula(self, notation: Notation) -> str:
         term = _plus(self.start, notation)
         return self.over(term if self.p == 1.0 else notation.power(term, f"{self.p:.6g}"), notation)
-
-
-class Hinge(_PowerHinge):
-    """The hinge loss to the power p, `sum max(0, 1 - margin)^p`.
-
-    `Hinge() + lam * L2()` is `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
-
-    `LossBall` and the generalised nu-SVM use it without the offset, since their margin is a variable:
-    `l(u) = max(0, u)^p`, u minus the margin. Then, with 1/p + 1/p' = 1,
-    `l*(s) = (p - 1) (s/p)^p'` for s >= 0; for p = 1 it is the indicator of [0, 1].
-
-    Parameters
-    ----------
-    p : float, optional
-        1 <= p < inf.
-    on : pos, neg or a group of samples, optional
-        Whose samples count, as `pos` or `neg.group("A")`; None for all.
-
-    Notes
-    -----
-    Sun (2024), equation (1); Ito, Takeda and Toh (2015), section 5.2.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.Hinge(2).value([0.0, 3.0])
-    1.0
-    >>> ucm.Hinge(on=ucm.pos) + 3 * ucm.Hinge(2, on=ucm.neg)
-    Hinge(on=pos) + 3 * Hinge(p=2, on=neg)
-    """
 
 
 def SquaredHinge(*, on: Samples | None = None) -> Hinge:
@@ -256,28 +256,12 @@ class Ramp(SubsetLoss, PointwiseLoss):
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         ends = (self.mu, -(self.mu**2))
-        added, subtracted = (multiplied(1.0 / self.mu, ShiftedHinge(start=end, on=self.on)) for end in ends)
+        added, subtracted = (multiplied(1.0 / self.mu, Hinge(start=end, on=self.on)) for end in ends)
         return (added,), (subtracted,)
 
     def formula(self, notation: Notation) -> str:
         both = " - ".join(_plus(end, notation) for end in (self.mu, -(self.mu**2)))
         return multiple(1.0 / self.mu, self.over(f"({both})", notation), notation)
-
-
-class ShiftedHinge(_PowerHinge):
-    """The shifted hinge loss `sum max(0, start - t)` of the margins t, a convex part of the ramp loss.
-
-    Parameters
-    ----------
-    start : float or Param
-    on : pos or neg, optional
-
-    Notes
-    -----
-    Ong and Le Thi (2013), equation (3).
-    """
-
-    start: Scalar = 1.0  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 # --- differentiable losses ---------------------------------------------------------------------------

@@ -620,7 +620,7 @@ def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return install
 
 
-def _binary(symbol: str, *, swapped: bool = False) -> Callable[[Arithmetic[Result], object], Result]:
+def binary(symbol: str, *, swapped: bool = False) -> Callable[[Arithmetic[Result], object], Result]:
     """Return the method of an operator, the reflected one if `swapped`."""
 
     def method(self: Arithmetic[Result], other: object) -> Result:
@@ -641,13 +641,13 @@ class Arithmetic(Node, Generic[Result]):
         One of a and b is this node.
         """
 
-    __add__, __radd__ = _binary("+"), _binary("+", swapped=True)
-    __sub__, __rsub__ = _binary("-"), _binary("-", swapped=True)
-    __mul__, __rmul__ = _binary("*", swapped=True), _binary("*", swapped=True)
-    __matmul__, __rmatmul__ = _binary("@"), _binary("@", swapped=True)
-    __and__, __rand__ = _binary("&"), _binary("&", swapped=True)
-    __or__, __ror__ = _binary("|"), _binary("|", swapped=True)
-    __truediv__ = _binary("/")
+    __add__, __radd__ = binary("+"), binary("+", swapped=True)
+    __sub__, __rsub__ = binary("-"), binary("-", swapped=True)
+    __mul__, __rmul__ = binary("*", swapped=True), binary("*", swapped=True)
+    __matmul__, __rmatmul__ = binary("@"), binary("@", swapped=True)
+    __and__, __rand__ = binary("&"), binary("&", swapped=True)
+    __or__, __ror__ = binary("|"), binary("|", swapped=True)
+    __truediv__ = binary("/")
 
     def __neg__(self) -> Result:
         return self.combine("*", -1.0, self)

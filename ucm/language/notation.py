@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from scipy import sparse
 
@@ -33,6 +34,13 @@ class Notation:
     under = "{0}_{{{1}}}".format  # an operator such as a minimum, and its index
     separated = "{0},  {1}".format  # two clauses
     remark = " {0}".format  # words after a formula
+    total = "N"  # the number of the samples that weights are of
+
+    def counting(self, subscript: str) -> Self:
+        """Return the notation of the weights of samples with this subscript, whose number it bears."""
+        notation = copy.copy(self)
+        notation.total = self.sub("N", subscript)
+        return notation
 
     def symbol(self, name: str) -> str:
         """Return the symbol of a name: Greek for a Greek letter, the part after `_` as a subscript."""
@@ -54,7 +62,7 @@ class Notation:
         return symbol[0] + "\u0304" + symbol[1:]
 
     def fraction(self, top: str, bottom: str) -> str:
-        bare = len(bottom) == 1 or bottom.startswith("(")
+        bare = len(bottom) == 1 or bottom == self.total or bottom.startswith("(")
         return f"{top}/{bottom}" if bare else f"{top}/({bottom})"
 
     def word(self, text: str) -> str:
@@ -76,10 +84,18 @@ class Notation:
         return "" if x is None else x.formula(self)
 
     def array(self, x: Any) -> str:
-        """Return the entries of a dense vector of up to four entries, else the shape of the array."""
-        if not sparse.issparse(x) and x.ndim == 1 and x.size <= 4:
+        """Return the entries of a dense array with up to four in each axis, else its shape."""
+        if sparse.issparse(x) or max(x.shape) > 4:
+            return self.shaped(self.by.join(str(d) for d in x.shape))
+        if x.ndim == 1:
             return "(" + ", ".join(f"{v:.6g}" for v in x) + ")"
-        return "[" + self.by.join(str(d) for d in x.shape) + "]"
+        return self.matrix([[f"{v:.6g}" for v in row] for row in x])
+
+    def matrix(self, rows: list[list[str]]) -> str:
+        """Return a matrix of entries."""
+        return "[" + "; ".join(map(", ".join, rows)) + "]"
+
+    shaped = "[{0}]".format  # an array of a shape
 
 
 class _Latex(Notation):
@@ -89,11 +105,18 @@ class _Latex(Notation):
     braces = r"\{", r"\}"
     set_of = r"\left\{{ {0} : {1} \right\}}".format
     sum_over = r"\sum_{{{0}}} {1}".format
-    under = r"\{0}_{{{1}}}".format
     separated = r"{0},\quad {1}".format
     remark = r"\ \text{{{0}}}".format
     bar = r"\bar {0}".format
     fraction = r"\frac{{{0}}}{{{1}}}".format
+    shaped = r"A_{{{0}}}".format
+
+    def under(self, name: str, index: str) -> str:
+        operator = rf"\{name}" if name in _FUNCTIONS else rf"\operatorname*{{{name}}}"
+        return f"{operator}_{{{index}}}"
+
+    def matrix(self, rows: list[list[str]]) -> str:
+        return r"\begin{bmatrix} " + r" \\ ".join(map(" & ".join, rows)) + r" \end{bmatrix}"
 
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import (
@@ -46,6 +46,12 @@ from ucm.language.terms import (
     multiple,
 )
 
+_REMEDIES = {
+    "**": "a power of the loss is Hinge(p), of a norm of w Lp(p)",
+    "@": "a penalty of D w is Quadratic(D.T @ D), LinearConstraint(D, lb, ub) or a ProximalPenalty of your own",
+    "<": "the largest of mean losses is WorstMean(loss, groups=...); losses and penalties are only added",
+}
+_REMEDIES[">"] = _REMEDIES["<"]
 _INTERCEPTS = ("free", "penalised")
 _RANGE = (
     "losses and penalties are multiplied by positive finite numbers",
@@ -451,7 +457,7 @@ def combined(symbol: str, a: object, b: object) -> Any:
     Raises
     ------
     CompositionError
-        Two terms are multiplied or subtracted, or a sum has an operand that is no term.
+        Another operator, a product or a difference of terms, or a sum with an operand that is no term.
     """
     if symbol == "*":
         return multiplied(_factor(a, b), b)
@@ -468,7 +474,10 @@ def combined(symbol: str, a: object, b: object) -> Any:
             "objective concave in places without bound (Ramp, CappedL1, ExpL0, MCP and SCAD are the "
             "bounded differences)"
         )
-    return NotImplemented
+    remedy = _REMEDIES.get(symbol, "write 0.5 * a + b")
+    raise CompositionError(
+        f"{in_parentheses(brief(a))} {symbol} {in_parentheses(brief(b))}: expected a sum or a multiple of terms, got {symbol}; {remedy}"
+    )
 
 
 def _factor(c: object, term: object) -> Scalar:

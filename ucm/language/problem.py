@@ -26,7 +26,7 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.terms import ConvexLoss, Loss, Penalty
+from ucm.language.terms import ConvexLoss, Loss, Penalty, multiple
 from ucm.language.worst_mean import WorstMean
 
 
@@ -84,18 +84,20 @@ def _(U: Ellipsoid, d: str, depth: int = 0) -> str:
 @support_latex.register
 def _(U: Hull, d: str, depth: int = 0) -> str:
     samples, g = U.samples, _inner(d, U.samples.each(LATEX))
+    counting = samples.counting(LATEX)
     match U.weights, "signed" in kinds_of(samples):
         case None, False:
             return rf"\max_{{{samples.index(LATEX)}}} {g}"
         case KLBall(alpha=alpha), False:
-            N = LATEX.sub("m", samples.subscript(LATEX))
             total = _sum_over(samples, rf"\exp(\frac{{{g}}}{{\tau}})")
-            return rf"\min_{{\tau > 0}} \tau \log(\frac{{1}}{{{LATEX.scalar(alpha)} {N}}} {total})"
+            return (
+                rf"\min_{{\tau > 0}} \tau \log(\frac{{1}}{{{LATEX.scalar(alpha)} {counting.total}}} {total})"
+            )
         case CappedSimplex() as D, False:  # the dual of max sum q_i g_i over 0 <= q <= cap, sum q = 1
             rho = LATEX.sub(r"\rho", samples.subscript(LATEX))
             over = _sum_over(samples, rf"\max(0, {g} - {rho})")
-            return rf"\min_{{{rho}}} ({rho} + {D.largest(LATEX)} {over})"
-    confined = "" if U.weights is None else f", {U.weights.inside_formula(LATEX)}"
+            return rf"\min_{{{rho}}} ({rho} + {D.largest(counting)} {over})"
+    confined = "" if U.weights is None else f", {U.weights.inside_formula(counting)}"
     return rf"\max_{{q \in \Delta{confined}}} {_sum_over(samples, f'q_{{i}} {_loose(g)}')}"
 
 
@@ -141,10 +143,10 @@ def loss_dual(loss: Loss, a: str) -> Rule:
             dual, where = loss_dual(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
             return f"{c} ({dual})", where
         case Hinge(p=1.0):
-            return a, unit
+            return multiple(loss.start, a, LATEX), unit
         case Hinge(p=p):
             power = rf"(\frac{{{a}}}{{{p:.6g}}})^{{{dual_exponent(p):.4g}}}"
-            return rf"{a} - {p - 1.0:.6g} {power}", rf"{a} \ge 0"
+            return rf"{multiple(loss.start, a, LATEX)} - {p - 1.0:.6g} {power}", rf"{a} \ge 0"
         case HuberHinge():
             return rf"{a} - \frac{{{LATEX.scalar(loss.delta)}}}{{2}} {a}^{{2}}", unit
         case LeastSquares():

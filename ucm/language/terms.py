@@ -29,6 +29,7 @@ from ucm.language.node import (
     Node,
     Notation,
     RotationInvariant,
+    binary,
     converted,
 )
 from ucm.language.parameter import Scalar, Scope, value
@@ -44,6 +45,8 @@ _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
 class Term(Arithmetic):
     """A loss, a penalty or an objective, which supports sums and positive multiples."""
+
+    __pow__, __lt__, __gt__ = binary("**"), binary("<"), binary(">")  # refused with a remedy
 
     def combine(self, symbol: str, a: object, b: object) -> Any:
         return OPERATORS["terms"](symbol, a, b)

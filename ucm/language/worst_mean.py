@@ -178,7 +178,9 @@ class WorstMean(JointLoss):
 
     def weights_formula(self, notation: Notation) -> str:
         """Return the formula of the constraints of q."""
-        inside = "" if self.weights is None else f", {self.weights.inside_formula(notation)}"
+        counted = self.loss.counted
+        counting = notation if counted is None else counted.counting(notation)
+        inside = "" if self.weights is None else f", {self.weights.inside_formula(counting)}"
         return f"q{notation.element}{notation.symbol('Delta')}{inside}"
 
     def formula(self, notation: Notation) -> str:

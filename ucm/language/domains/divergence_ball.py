@@ -158,7 +158,7 @@ class KLBall(SimplexDomain):
 
     def formula(self, notation: Notation) -> str:
         q, log = notation.sub("q", "i"), notation.word("log")
-        divergence = notation.sum_over("i", f"{q} {log}(N {q})")
+        divergence = notation.sum_over("i", f"{q} {log}({notation.total} {q})")
         return f"{divergence}{notation.leq}-{log} {notation.scalar(self.alpha)}"
 
 
@@ -270,8 +270,8 @@ class LossBall(SimplexDomain):
         return [*within, samples.mean(height) <= (self.bound if size is None else size)]
 
     def formula(self, notation: Notation) -> str:
-        conjugate = f"{notation.power('l', '*')}(N {notation.sub('q', 'i')})"
-        mean = notation.fraction("1", "N") + " " + notation.sum_over("i", conjugate)
+        conjugate = f"{notation.power('l', '*')}({notation.total} {notation.sub('q', 'i')})"
+        mean = notation.fraction("1", notation.total) + " " + notation.sum_over("i", conjugate)
         if self.radius is None:
             return f"{mean}{notation.leq}r({notation.scalar(self.lam)})"
         return mean + notation.leq + notation.scalar(self.radius)
@@ -361,9 +361,9 @@ class ChiSquareBall(SimplexDomain):
         return [cp.norm2(away / unit**0.5) <= size]
 
     def formula(self, notation: Notation) -> str:
-        away = notation.power(f"(N {notation.sub('q', 'i')} - 1)", "2")
-        mean = notation.fraction("1", "N") + " " + notation.sum_over("i", away)
+        away = notation.power(f"({notation.total} {notation.sub('q', 'i')} - 1)", "2")
+        mean = notation.fraction("1", notation.total) + " " + notation.sum_over("i", away)
         if self.level is None:
             return mean + notation.leq + notation.scalar(self._given)
         quantile = notation.power(f"z({notation.scalar(self.level)})", "2")
-        return mean + notation.leq + notation.fraction(quantile, "N")
+        return mean + notation.leq + notation.fraction(quantile, notation.total)

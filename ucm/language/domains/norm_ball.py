@@ -346,7 +346,7 @@ class NormBall(Domain, SemiSmooth):
 
     def formula(self, notation: Notation) -> str:
         index = "inf" if self.p == math.inf else f"{self.p:.6g}"
-        q = "q" if self.around is None else "q - 1/N"
+        q = "q" if self.around is None else f"q - 1/{notation.total}"
         return notation.norm(q, index) + notation.leq + notation.scalar(self.radius)
 
 

@@ -158,12 +158,12 @@ class CappedSimplex(SimplexDomain):
         if self.nu is not None:
             return notation.fraction("2", notation.product("m", self.nu))
         cap = notation.scalar(self.given)
-        return notation.fraction(cap, "N") if self.relative else cap
+        return notation.fraction(cap, notation.total) if self.relative else cap
 
     def inside_formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
         if self.relative:
-            return f"N {q}{notation.leq}{notation.scalar(self.given)}"
+            return f"{notation.total} {q}{notation.leq}{notation.scalar(self.given)}"
         return f"{q}{notation.leq}{self.largest(notation)}"
 
     def __repr__(self) -> str:

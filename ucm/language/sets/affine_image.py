@@ -240,7 +240,7 @@ class AffineImage(DomainImage):
     --------
     >>> import ucm
     >>> print(ucm.AffineImage([[1.0, 0.0], [0.0, 2.0]], ucm.NormBall(1.0)))
-    {[2×2] q : ‖q‖₂ ≤ 1}
+    {[1, 0; 0, 2] q : ‖q‖₂ ≤ 1}
     """
 
     A: Any = converted(converter=as_linear_map)

@@ -130,7 +130,7 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
     --------
     >>> import ucm
     >>> print(ucm.TotalVariation(ucm.pos, 0.1))
-    {Σ_{y_i = +1} q_i x_i : q ∈ Δ, ‖q - 1/N‖₁ ≤ 0.2}
+    {Σ_{y_i = +1} q_i x_i : q ∈ Δ, ‖q - 1/N₊‖₁ ≤ 0.2}
     """
     samples = as_samples(samples, "TotalVariation")
     d = _number("TotalVariation", "d", d, 0.0, 1.0, "[0, 1]")

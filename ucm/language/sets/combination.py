@@ -138,7 +138,7 @@ class LinearCombination(Combination):
     >>> ucm.Hull(ucm.pos) - 2 * ucm.Hull(ucm.neg)
     Hull(pos) - 2 * Hull(neg)
     >>> print([[1.0, 0.0]] @ ucm.Ball([0.0, 0.0], 1))
-    [1×2] {(0, 0) + u : ‖u‖₂ ≤ 1}
+    [1, 0] {(0, 0) + u : ‖u‖₂ ≤ 1}
     """
 
     parts: tuple[tuple[Scalar | Any, UncertaintySet], ...] = some("set")

@@ -88,7 +88,9 @@ class Hull(DomainImage, RotationInvariant):
     def formula(self, notation: Notation) -> str:
         simplex = f"q{notation.element}{notation.symbol('Delta')}"
         term = f"{notation.sub('q', 'i')} {self.samples.each(notation)}"
-        inside = [] if self.weights is None else [self.weights.inside_formula(notation)]
+        inside = (
+            [] if self.weights is None else [self.weights.inside_formula(self.samples.counting(notation))]
+        )
         total = notation.sum_over(self.samples.index(notation), term)
         return notation.set_of(total, ", ".join([simplex, *inside]))
 

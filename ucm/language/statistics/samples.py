@@ -72,6 +72,10 @@ class SampleNode(Arithmetic, FeatureNode):
         """Return the index of a sum over these vectors in formulas."""
         return "i"
 
+    def counting(self, notation: Notation) -> Notation:
+        """Return the notation of weights of these vectors, whose number it names."""
+        return notation.counting(self.subscript(notation))
+
     @abstractmethod
     def each(self, notation: Notation) -> str:
         """Return the formula of the i-th vector: `x_i`, `y_i x_i` or `c_i`."""
@@ -198,6 +202,9 @@ class Samples(SampleNode, RotationInvariant):
         if self.label is not None:
             words.append(f"{notation.sub('g', i)} = {notation.label(self.label)}")
         return ", ".join(words) or i
+
+    def counting(self, notation: Notation) -> Notation:
+        return notation if self == signed else super().counting(notation)
 
     def each(self, notation: Notation) -> str:
         x = notation.sub("x", "i")

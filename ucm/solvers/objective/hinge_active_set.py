@@ -48,7 +48,10 @@ class HingeActiveSet(SampleTables):
     @classmethod
     def of(cls, form: Composite) -> HingeActiveSet | None:
         """Return the sample tables of a problem; None if its terms, weights or intercept do not fit."""
-        if form.worst or len(form.losses) != 1 or form.losses[0].slope() is None:
+        if form.worst or len(form.losses) != 1:
+            return None
+        (loss,) = form.losses
+        if loss.slope() is None or not loss.offset > 0.0:
             return None
         weighted = form.single is None or form.single.all()
         return cls(form) if weighted and form.penalty.square is not None else None

@@ -117,7 +117,7 @@ def _loss(form: Composite) -> tuple[bool, Vec] | None:
     c = np.ascontiguousarray(factor * (np.ones(form.m) if form.single is None else form.single))
     if isinstance(loss, Logistic):
         return False, c
-    return (True, c) if isinstance(loss, Hinge) and loss.p == 2.0 else None
+    return (True, c) if isinstance(loss, Hinge) and (loss.p, loss.offset) == (2.0, 1.0) else None
 
 
 def _box(form: Composite) -> tuple[Vec, Vec, float] | None:
