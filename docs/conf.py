@@ -15,6 +15,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 os.environ["PYTHONPATH"] = str(HERE.parent)  # of the kernels that run the lectures
 os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
 
+import jupytext  # noqa: E402
 import shown  # noqa: E402
 import topics  # noqa: E402
 
@@ -114,9 +115,23 @@ def _mathjax() -> None:
                 target.write_bytes(file.read_binary())
 
 
+def _notebook(script: Path) -> None:
+    """The notebook of a lecture beside its script, the ids of its cells by their places."""
+    notebook = jupytext.read(script)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    for k, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{k}"
+    _written(script.with_suffix(".ipynb"), jupytext.writes(notebook, fmt="ipynb"))
+
+
 _mathjax()
-lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
-contents = ["```{toctree}", ":maxdepth: 1", "", *lectures, "```", ""]
+lectures = sorted((HERE / "lectures").glob("[0-9]*.py"))
+for script in lectures:
+    _notebook(script)
+contents = ["```{toctree}", ":maxdepth: 1", "", *(script.stem for script in lectures), "```", ""]
+contents += ["As notebooks without outputs:", ""]
+contents += [f"* {{download}}`{script.stem}.ipynb`" for script in lectures]
+contents += [""]
 _written(GENERATED / "lectures.md", "\n".join(contents))
 for name, text in topics.pages().items():
     _written(GENERATED / "reference" / f"{name}.rst", text)
