@@ -230,15 +230,6 @@ def _literal(lines: list[str]) -> None:
             lines[k:k] = ["::", ""]
 
 
-def _signed(app: Any, what: str, name: str, obj: Any, options: Any, signature: Any, returned: Any) -> Any:
-    """A declaration is written with its fields, whatever `__new__` looks at first."""
-    if what == "class" and issubclass(obj, Node) and not inspect.isabstract(obj):
-        fields = inspect.signature(obj.__init__).parameters.values()
-        plain = [p.replace(annotation=p.empty) for p in fields if p.name != "self"]
-        return str(inspect.Signature(plain)), returned
-    return None
-
-
 def _executed(app: Any, docname: str, source: list[str]) -> None:
     """Turn the Python blocks of a page of the guide into cells, so that the page shows their output."""
     text = source[0]
@@ -249,6 +240,5 @@ def _executed(app: Any, docname: str, source: list[str]) -> None:
 
 def setup(app: Any) -> None:
     app.connect("source-read", _executed)
-    app.connect("autodoc-process-signature", _signed)
     app.connect("autodoc-process-docstring", _plain, priority=100)
     app.connect("autodoc-process-docstring", _pictured, priority=900)
