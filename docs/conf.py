@@ -15,6 +15,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 os.environ["PYTHONPATH"] = str(HERE.parent)  # of the kernels that run the lectures
 os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
 
+import jupytext  # noqa: E402
 import shown  # noqa: E402
 import topics  # noqa: E402
 import zoo  # noqa: E402
@@ -115,9 +116,23 @@ def _mathjax() -> None:
                 target.write_bytes(file.read_binary())
 
 
+def _notebook(script: Path) -> None:
+    """The notebook of a lecture beside its script, the ids of its cells by their places."""
+    notebook = jupytext.read(script)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    for k, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{k}"
+    _written(script.with_suffix(".ipynb"), jupytext.writes(notebook, fmt="ipynb"))
+
+
 _mathjax()
-lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
-contents = ["```{toctree}", ":maxdepth: 1", "", *lectures, "```", ""]
+lectures = sorted((HERE / "lectures").glob("[0-9]*.py"))
+for script in lectures:
+    _notebook(script)
+contents = ["```{toctree}", ":maxdepth: 1", "", *(script.stem for script in lectures), "```", ""]
+contents += ["As notebooks without outputs:", ""]
+contents += [f"* {{download}}`{script.stem}.ipynb`" for script in lectures]
+contents += [""]
 _written(GENERATED / "lectures.md", "\n".join(contents))
 _written(GENERATED / "zoo.md", zoo.page())
 for name, text in topics.pages().items():
@@ -217,15 +232,6 @@ def _literal(lines: list[str]) -> None:
             lines[k:k] = ["::", ""]
 
 
-def _signed(app: Any, what: str, name: str, obj: Any, options: Any, signature: Any, returned: Any) -> Any:
-    """A declaration is written with its fields, whatever `__new__` looks at first."""
-    if what == "class" and issubclass(obj, Node) and not inspect.isabstract(obj):
-        fields = inspect.signature(obj.__init__).parameters.values()
-        plain = [p.replace(annotation=p.empty) for p in fields if p.name != "self"]
-        return str(inspect.Signature(plain)), returned
-    return None
-
-
 def _executed(app: Any, docname: str, source: list[str]) -> None:
     """Turn the Python blocks of a page of the guide into cells, so that the page shows their output."""
     text = source[0]
@@ -236,6 +242,5 @@ def _executed(app: Any, docname: str, source: list[str]) -> None:
 
 def setup(app: Any) -> None:
     app.connect("source-read", _executed)
-    app.connect("autodoc-process-signature", _signed)
     app.connect("autodoc-process-docstring", _plain, priority=100)
     app.connect("autodoc-process-docstring", _pictured, priority=900)

@@ -151,6 +151,23 @@ def pages() -> list[str]:
 
 
 @needs_site
+def test_the_notebook_of_each_lecture_opens_from_its_link() -> None:
+    """The site offers a valid notebook without outputs for each script, with its cells."""
+    nbformat = pytest.importorskip("nbformat", reason="part of ucm[docs]")
+    jupytext = pytest.importorskip("jupytext", reason="part of ucm[docs]")
+    folder = Path(SITE or ".") / "lectures"
+    links = re.findall(r'href="([^"]+\.ipynb)"', (folder / "index.html").read_text(encoding="utf-8"))
+    scripts = sorted((DOCS / "lectures").glob("[0-9]*.py"))
+    assert [Path(link).stem for link in links] == [script.stem for script in scripts]
+    for link, script in zip(links, scripts, strict=True):
+        notebook = nbformat.read(folder / link, as_version=4)
+        nbformat.validate(notebook)
+        cells = [(c.cell_type, c.source, c.metadata.get("tags")) for c in notebook.cells]
+        declared = [(c.cell_type, c.source, c.metadata.get("tags")) for c in jupytext.read(script).cells]
+        assert cells == declared and not any(c.get("outputs") for c in notebook.cells)
+
+
+@needs_site
 @pytest.mark.browser
 def test_pages_load_without_an_error_and_every_formula_is_rendered(browser: Any) -> None:
     assert SITE is not None

@@ -489,7 +489,7 @@ def test_a_loss_refuses_other_samples_than_classes() -> None:
     for on in (signed, "pos", X, 1):
         with pytest.raises(CompositionError, match="on is pos or neg"):
             untyped.Hinge(on=on)
-    with pytest.raises(TypeError):
+    with pytest.raises(CompositionError, match="takes p, on="):
         untyped.Hinge(1.0, pos)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from typing import Any
 
 import numpy as np
@@ -273,10 +274,17 @@ def test_the_named_models_are_lines_of_the_language() -> None:
 def test_unknown_attributes_and_calls() -> None:
     with pytest.raises(AttributeError):
         _ = untyped.pos.median
-    with pytest.raises(TypeError):
-        untyped.Hull()
-    with pytest.raises(TypeError):
-        untyped.Ball(pos.mean, 1, radius=2)
+    for call, words in (
+        (lambda: untyped.Hull(), "Hull: takes samples, weights, got nothing; write Hull"),
+        (
+            lambda: untyped.Ball(pos.mean, 1, radius=2),
+            "Ball: takes center, radius, p, got pos.mean, 1, rad",
+        ),
+        (lambda: untyped.Hinge(2, 3), "Hinge: takes p, on=..., got 2, 3; write Hinge"),
+        (lambda: untyped.Param("nu"), "Param: takes name, value, relative, got 'nu'; write Param"),
+    ):
+        with pytest.raises(CompositionError, match=re.escape(words)):
+            call()
 
 
 def test_a_statistic_leaves_a_foreign_operand_its_operator() -> None:

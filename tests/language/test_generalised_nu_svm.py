@@ -297,7 +297,7 @@ def test_the_lam_above_which_the_ball_is_inactive() -> None:
 
 
 def test_lam_is_given_by_its_name() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(ucm.CompositionError, match="takes loss, radius, lam="):
         untyped.LossBall(ucm.SquaredHinge(), None, 0.3)
 
 

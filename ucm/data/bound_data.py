@@ -167,6 +167,9 @@ class GramSpace(Space):
         return None  # scores do not determine the length of w
 
 
+_MISSING = object()
+
+
 def _once(method: Callable[..., T]) -> Callable[..., T]:
     """Decorate a method of `Data` to cache its result for each kind and group."""
 
@@ -353,11 +356,15 @@ class Data:
         rows, samples = self.rows(kind, group), self.weighing.samples
         return float(rows.size if samples is None else samples[rows].sum())
 
+    @functools.cached_property
+    def population(self) -> tuple[float, float, float]:
+        """The total weight of all samples without class weights, and of each class with class weights."""
+        return self.total, self.count("pos"), self.count("neg")
+
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the cached result of `make()`, which is called at the first use of the key."""
-        if key not in self._cache:
-            self._cache.setdefault(key, make())  # two threads share the first result
-        return self._cache[key]
+        found = self._cache.get(key, _MISSING)  # one hash of the key, which may be a declaration
+        return self._cache.setdefault(key, make()) if found is _MISSING else found  # threads share the first
 
     @_once
     def _matrix(self, kind: str, group: Hashable = None) -> Matrix:

@@ -232,17 +232,19 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     (w, b) separates the samples, and along s (0, b) when the losses count one class. With a bounded penalty
     the objective tends to a limit; where it is above that at (w, b), it falls along the whole ray.
     """
+    added = model.dc()[0].pointwise
+    falling = [loss for loss in added if float(loss.gradient(np.array([-30.0]))[0]) > 0.0]
+    if not falling:
+        return None
     w, b = lifted_plane(model, w, b)
     model, data = lifted(model, data)
     margin = data.y * (data.X @ w + b)
     value = model.value(margin, w, data.y, data.weights, data.groups)
-    added = model.dc()[0].pointwise
-    falling = [loss for loss in added if float(loss.gradient(np.array([-30.0]))[0]) > 0.0]
     classes = [loss.counts(data.y, data.groups) for loss in added]
     for normal, t in ((w, margin), (np.zeros_like(w), b * data.y)):
         counted = [t if counts is None else t[counts] for counts in classes]
         limit, before = model.penalty.value(1e12 * normal), model.penalty.value(1e9 * normal)
-        separates = bool(falling) and bool((np.concatenate(counted) > 0.0).all())
+        separates = bool((np.concatenate(counted) > 0.0).all())
         if separates and limit <= before * (1.0 + 1e-12) and value >= limit:
             break
     else:

@@ -60,7 +60,7 @@ class MinNorm:
         """Return the minimum-norm problem of a lowered set; `norm` is the exponent q."""
         return cls(image.center, image.blocks, image.couplings, norm, stored, space or Space())
 
-    @property
+    @functools.cached_property
     def n(self) -> int:
         return self.center.size
 

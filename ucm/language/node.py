@@ -7,6 +7,7 @@ or tuples of these. Equality and hash are structural; `repr` is source text; `st
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import sys
 from abc import ABCMeta, abstractmethod
@@ -174,6 +175,30 @@ def restricted(
     return field(default=default, kw_only=kw_only, metadata={"check": check})
 
 
+def _refusing(init: Callable[..., None]) -> Callable[..., None]:
+    """Return the generated `__init__` of a node, which refuses arguments that are not the fields by name."""
+
+    @functools.wraps(init)
+    def refusing(self: Node, *args: object, **kwargs: object) -> None:
+        try:
+            init(self, *args, **kwargs)
+        except TypeError as error:
+            try:
+                inspect.signature(init).bind(self, *args, **kwargs)
+            except TypeError:
+                shown = [f for f in _in_order(type(self)) if f.compare]
+                names = ", ".join(f"{f.name}=..." if f.kw_only else f.name for f in shown)
+                name = type(self).__name__
+                got = ", ".join([*map(brief, args), *(f"{word}={brief(x)}" for word, x in kwargs.items())])
+                raise CompositionError(
+                    f"{name}: takes {names or 'nothing'}, got {got or 'nothing'}; "
+                    f"{self.remedy.format(f'{name}({names})')}"
+                ) from error
+            raise
+
+    return refusing
+
+
 def some(noun: str) -> Any:
     """Return a dataclass field for a tuple with one item or more."""
     return restricted(lambda items: len(items) > 0, f"at least one {noun} is needed", "write A + B")
@@ -202,6 +227,7 @@ class Node(metaclass=Kind):
     """
 
     example: ClassVar[str] = ""  # source text of a declaration, for messages
+    remedy: ClassVar[str] = "write {}"  # of wrong arguments, for the text of a call
     _depth: ClassVar[int] = 1  # the height of the tree; set for each node
     _below: ClassVar[tuple[Node, ...] | None] = None  # the nodes in the fields; set for each node
     _names: ClassVar[tuple[str, ...]] = ()  # the names of the fields
@@ -213,6 +239,7 @@ class Node(metaclass=Kind):
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls.__init__ = _refusing(cls.__init__)
         in_order = _in_order(cls)
         cls._names = tuple(f.name for f in in_order)
         cls._compared = tuple(f.name for f in in_order if f.compare)

@@ -272,25 +272,10 @@ def loss_cvxpy(loss: ConvexLoss, margin: cp.Expression, weights: Vec | None, sco
 
 # --- penalties -------------------------------------------------------------------------------------
 class Penalty(Term):
-    """A penalty of the normal w, never of the bias b.
-
-    Parameters
-    ----------
-    *args, **kwargs
-        The fields of the class; any other argument is refused by name.
-    """
+    """A penalty of the normal w, never of the bias b."""
 
     example: ClassVar[str] = "L1()"
-
-    def __new__(cls, *args: object, **kwargs: object) -> Penalty:
-        names = cls._names
-        if len(args) > len(names) or not kwargs.keys() <= set(names):
-            got = ", ".join([*map(repr, args), *(f"{name}={x!r}" for name, x in kwargs.items())])
-            raise CompositionError(
-                f"{cls.__name__}: takes {', '.join(names) or 'nothing'}, got {got}; its weight is a factor: "
-                f"write lam * {cls.__name__}({', '.join(names)}), a penalty of w, never of the bias b"
-            )
-        return super().__new__(cls)
+    remedy: ClassVar[str] = "its weight is a factor: write lam * {}, a penalty of w, never of the bias b"
 
     @abstractmethod
     def value(self, w: Vec, /) -> float:

@@ -57,7 +57,7 @@ class SampleNode(Arithmetic, FeatureNode):
 
     def bound(self, data: Data) -> SampleWeights:
         """Return the weights and classes of these vectors, for `Domain.bind`."""
-        return SampleWeights(self.map(data).shape[1], population=_population(data))
+        return SampleWeights(self.map(data).shape[1], population=data.population)
 
     @property
     @abstractmethod
@@ -87,11 +87,6 @@ class SampleNode(Arithmetic, FeatureNode):
             f"{self!r} are samples, not a set, so they take no arithmetic; "
             f"did you mean Hull({self!r}), or {self!r}.mean?"
         )
-
-
-def _population(data: Data) -> tuple[float, float, float]:
-    """Return the total weight of all samples without class weights, and of each class with class weights."""
-    return data.total, data.count("pos"), data.count("neg")
 
 
 class Samples(SampleNode, RotationInvariant):
@@ -185,7 +180,7 @@ class Samples(SampleNode, RotationInvariant):
     def bound(self, data: Data) -> SampleWeights:
         part, size = self.part, self.map(data).shape[1]
         columns = data.copies(*part), data.signs(*part), data.number(*part)
-        return SampleWeights(size, *columns, _population(data))
+        return SampleWeights(size, *columns, data.population)
 
     @property
     def tag(self) -> str:
