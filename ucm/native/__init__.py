@@ -25,8 +25,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.errors import DISTRIBUTION
-
 Vector = NDArray[np.float64]
 
 _HERE = Path(__file__).resolve().parent
@@ -60,7 +58,7 @@ def _load() -> tuple[Any, Any, dict[str, tuple[tuple[str, str], ...]]]:
         raise ImportError(
             f"{_FILE} does not load on this machine ({platform.system()} {platform.machine()}): it was built"
             f" for {declarations.TARGET}. Install ucm here again:"
-            f" `pip install --force-reinstall --no-deps {DISTRIBUTION}`, or {_BUILD}. The loader says:"
+            f" `pip install --force-reinstall --no-deps ucm-classifiers`, or {_BUILD}. The loader says:"
             f" {error}"
         ) from None
     files = sorted([*_HERE.glob("*.c"), *_HERE.glob("*.h")])  # none in an installed wheel
