@@ -20,7 +20,7 @@ _ROUNDS, _MET = 200, 1e-15  # of corrections; relative residual of the sum
 
 
 def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list[Vec] | None:
-    """Return z_k in the domains of the conjugates that nearly sum to z; None if the program fails or z overflows.
+    """Return z_k in the domains of the conjugates that nearly sum to z; None without an answer.
 
     In units x of w and of z, the program is `min ||x - w - z||^2 / 2 + sum_k R_k(x_k)` over `x_k = x`.
     """
