@@ -488,7 +488,7 @@ class FeatureNormal:
                 step = 1.0 / (1.0 + max(h.gauge(g) for h, g in zip(R.terms, taken, strict=True)))
                 each = [step * (g + more) for g, more in zip(each, taken, strict=True)]
             value = sum(h.conjugate(g) for h, g in zip(R.terms, each, strict=True))
-            missed = deviation(left, size())
+            missed = deviation(z + u, z + u - left, size())
             cost = abs(float(left @ self.w)) if missed <= priced else np.inf
             yield value + cost, step, round_violation(missed)
 

@@ -40,9 +40,15 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
     return g / max(h.gauge(g), 1.0)
 
 
-def deviation(missed: Vec, size: Bound) -> float:
-    """Return the largest entry of a deviation relative to the size of the terms that cancel in it."""
-    return float((np.abs(missed) / np.where(np.asarray(size) > 0.0, size, 1.0)).max(initial=0.0))
+def deviation(z: Vec, inside: Vec, size: Bound) -> float:
+    """Return the largest entry of `z - inside` relative to the size of the terms that cancel in z.
+
+    A projection that does more than set entries to 0 spreads the rounding of each entry over the others.
+    """
+    missed = np.abs(z - inside)
+    if inside[missed > 0.0].any():
+        size = np.max(size)
+    return float((missed / np.where(np.asarray(size) > 0.0, size, 1.0)).max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -266,7 +272,7 @@ class CombinedPenalty:
         over, missed = self.gauge(u + z) - 1.0, 0.0
         if over == np.inf:  # the domain lies in a cone
             inside = self._project_onto_domain_cone(u + z)
-            away = deviation(inside - u - z, size())
+            away = deviation(u + z, inside, size())
             if away <= _REPORTED:
                 z, over, missed = inside - u, self.gauge(inside) - 1.0, round_violation(away)
         if over <= 0.0:
@@ -299,7 +305,7 @@ class CombinedPenalty:
             point, cost = u + step * z, 0.0
             inside = self._project_onto_domain_cone(point)
             if w is not None and (violation or not np.array_equal(inside, point)):
-                outside = deviation(inside - point, size())
+                outside = deviation(point, inside, size())
                 inside = inside / max(self.gauge(inside), 1.0) if violation else inside
                 cost = abs(float((point - inside) @ w)) if outside <= priced else np.inf
                 violation = max(violation, round_violation(outside))
