@@ -374,7 +374,7 @@ def test_a_dual_point_is_moved_to_where_the_penalty_is_flat() -> None:
 
 
 def test_rounding_that_a_projection_spreads_over_the_features_is_no_deviation() -> None:
-    """A form of rank 2 over features of size 1e6 and 1e-2, whose rounding enters all entries of a projection."""
+    """A form of rank 2 over features of size 1e6 and 1e-2: rounding of one enters all of a projection."""
     rng = np.random.default_rng(2)
     x = rng.standard_normal((14, 5)) * [1.0, 1e3, 1e6, 1.0, 0.05]
     y = np.where(np.arange(14) < 4, 1, -1)

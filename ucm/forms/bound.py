@@ -440,10 +440,10 @@ class FeatureNormal:
 
     def moved(self, dual: Dual, R: CombinedPenalty, u: Vec) -> Dual:
         """Return the dual point moved until u plus its image lies in the cone of dom R*, or near to it."""
-        for _ in range(_MOVES):
+        for _ in range(0 if R.has_norm or not self.X.shape[0] else _MOVES):
             z, base = dual.images(self.adjoint)
             point = u + base + z
-            face = R.normals(point) if self.X.shape[0] and np.isfinite(point).all() else None
+            face = R.normals(point) if np.isfinite(point).all() else None
             if face is None:
                 break
             N, missed = face

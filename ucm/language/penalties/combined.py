@@ -86,6 +86,11 @@ class CombinedPenalty:
         a, c, s = map(sum, zip((0.0, 0.0, 0.0), *filter(None, (R.norms() for R in self.terms)), strict=True))
         return a, c, s, tuple(R for R in self.terms if R.norms() is None)
 
+    @property
+    def has_norm(self) -> bool:
+        """True if the l1, squared l2 or inf-norm is a term, so that the cone of dom R* is the whole space."""
+        return any(self.norms[:3])
+
     @functools.cached_property
     def _box(self) -> tuple[Bound, Bound] | None:
         """The bounds (lower, upper) of the box B; None if no term has a box."""
@@ -225,7 +230,7 @@ class CombinedPenalty:
 
     def _project_onto_domain_cone(self, z: Vec) -> Vec:
         """Return the projection of z on the cone of dom R*, the sum of those of the terms."""
-        if self.norms[1] > 0.0:
+        if self.has_norm:
             return z
         cones = [h.project_onto_domain_cone for h in self._unboxed]
         if self._box is not None:
