@@ -400,7 +400,7 @@ class FeatureNormal:
     """A normal w with coordinates in the features of the samples X, an array or CSR matrix.
 
     X has no rows where a dual point has its own images, as over blocks. `largest` returns the largest
-    absolute entry of the samples, by default of X.
+    absolute entry of the samples, which the sizes of terms take in place of a product with X.
     """
 
     X: Matrix
@@ -433,10 +433,11 @@ class FeatureNormal:
         return R.conjugate(np.zeros_like(self.w))
 
     def sizes(self, dual: Dual) -> Bound:
-        """Return the sizes of the terms of an image, by feature if the samples are at hand."""
-        if isinstance(dual, SampleDual) and self.X.shape[0]:
-            return np.asarray(abs(self.X).T @ np.abs(dual.combination)).ravel()
-        return (float(abs(self.X).max()) if self.largest is None else self.largest()) * dual.mass
+        """Return the sizes of the terms of an image: by feature, or from `largest` where it is given."""
+        if self.largest is not None:
+            return self.largest() * dual.mass
+        z, base = dual.images(lambda d: np.asarray(abs(self.X).T @ np.abs(d)).ravel())
+        return z + base
 
     def moved(self, dual: Dual, R: CombinedPenalty, u: Vec) -> Dual:
         """Return the dual point moved until u plus its image lies in the cone of dom R*, or near to it."""
