@@ -342,7 +342,6 @@ def test_weights_that_are_no_numbers_are_outside_of_their_set() -> None:
         L1(weights=[1, 0]),
         GroupLasso([0, 1], weights=[1, 0]),
         ucm.Quadratic([[1.0, 0.0], [0.0, 0.0]]),
-        ucm.Quadratic([[1.0, 1.0], [1.0, 1.0]]),
         ucm.NonNegative(),
         ucm.NonNegative([False, True]) + L1(weights=[1, 0]),
         ucm.Bounds([-1.0, 0.0], [1.0, np.inf]),
@@ -372,3 +371,13 @@ def test_a_dual_point_is_moved_to_where_the_penalty_is_flat() -> None:
             proof = plan.certify(w=sol.w, b=sol.b, weights=sol.weights * (1.0 + noise))
             assert proof.kind == "global" and proof.relative_gap <= 1e-5
             assert proof.dual <= best * (1.0 + 1e-7)
+
+
+def test_rounding_that_a_projection_spreads_over_the_features_is_no_deviation() -> None:
+    """A form of rank 2 over features of size 1e6 and 1e-2: rounding of one enters all of a projection."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((14, 5)) * [1.0, 1e3, 1e6, 1.0, 0.05]
+    y = np.where(np.arange(14) < 4, 1, -1)
+    root = rng.integers(-16, 16, (5, 2)) / 8
+    for loss in (3 * Logistic(), ucm.SquaredHinge()):
+        assert ucm.solve(loss + 0.5 * ucm.Quadratic(root @ root.T), x, y).status == "optimal"

@@ -107,7 +107,7 @@ def test_perturbed_answers_of_objectives(record_property: Callable[[str, object]
 def test_perturbed_answers_of_worst_means_constraints_and_intercepts(
     record_property: Callable[[str, object], None],
 ) -> None:
-    fuzz(constrained, of_objective, record_property, few=6, many=500)
+    fuzz(constrained, of_objective, record_property, few=3, many=300)
 
 
 def test_perturbed_answers_of_sets(record_property: Callable[[str, object], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -123,3 +124,16 @@ def test_the_samples_of_objectives_are_of_every_kind() -> None:
     assert all(sum(word in repr(c) for c in cases) >= 15 for word in WORDS)
     convex = sum(twins.convex(c.model) for c in cases)
     assert 100 <= convex <= 300
+
+
+def test_the_samples_of_worst_means_and_constraints_are_of_every_kind() -> None:
+    cases = [constrained(Source(seed)) for seed in range(300)]
+    met = Counter(type(node).__name__ for c in cases for node in c.model.walk())
+    kinds = (
+        "WorstMean", "LinearConstraint", "Bounds", "NonNegative", "PooledMean", "KLBall", "LossBall",
+        "ChiSquareBall", "CappedSimplex", "NormBall", "Box", "DomainIntersection", "MCP", "Ramp",
+    )  # fmt: skip
+    assert all(met[kind] >= 5 for kind in kinds), met
+    assert min(Counter(c.model.intercept for c in cases).values()) >= 30
+    words = ("groups=(", "sample_weight", "class_weight", "features=", "lb=(", "on=pos")
+    assert all(sum(word in repr(c) for c in cases) >= 15 for word in words)

@@ -503,7 +503,7 @@ def penalty_expression(term: Any, w: Any, data: Bound, last: Any = None) -> Any:
 def minimum(model: Any, data: Bound) -> tuple[str, float]:
     """What Clarabel says of a convex objective, and the value there by its definition."""
     n, scale = data.X.shape[1], data.units
-    v, b = cp.Variable(n), cp.Variable() if model.intercept else 0.0
+    v, b = cp.Variable(n), cp.Variable() if model.intercept else cp.Constant(0.0)
     last = b / model.scaling if model.intercept == "penalised" else None
     try:
         losses = loss_expression(model.loss, cp.multiply(data.y, (data.X / scale) @ v + b), data)
@@ -513,7 +513,7 @@ def minimum(model: Any, data: Bound) -> tuple[str, float]:
     said = solve(cp.Problem(cp.Minimize(losses + penalty_expression(model.penalty, w, data, last))))
     if said != "optimal" or v.value is None:
         return "failed", math.inf
-    w, at = v.value / scale, float(b.value) if model.intercept else 0.0
+    w, at = v.value / scale, float(b.value)
     if any(isinstance(node, ucm.NonNegative) and node.features is None for node in model.walk()):
         w = np.maximum(w, 0.0)
     return said, objective(model, data, w, at, BARELY)

@@ -400,7 +400,7 @@ class FeatureNormal:
     """A normal w with coordinates in the features of the samples X, an array or CSR matrix.
 
     X has no rows where a dual point has its own images, as over blocks. `largest` returns the largest
-    absolute entry of the samples, by default of X.
+    absolute entry of the samples, which the sizes of terms take in place of a product with X.
     """
 
     X: Matrix
@@ -433,17 +433,18 @@ class FeatureNormal:
         return R.conjugate(np.zeros_like(self.w))
 
     def sizes(self, dual: Dual) -> Bound:
-        """Return the sizes of the terms of an image, by feature if the samples are at hand."""
-        if isinstance(dual, SampleDual) and self.X.shape[0]:
-            return np.asarray(abs(self.X).T @ np.abs(dual.combination)).ravel()
-        return (float(abs(self.X).max()) if self.largest is None else self.largest()) * dual.mass
+        """Return the sizes of the terms of an image: by feature, or from `largest` where it is given."""
+        if self.largest is not None:
+            return self.largest() * dual.mass
+        z, base = dual.images(lambda d: np.asarray(abs(self.X).T @ np.abs(d)).ravel())
+        return z + base
 
     def moved(self, dual: Dual, R: CombinedPenalty, u: Vec) -> Dual:
         """Return the dual point moved until u plus its image lies in the cone of dom R*, or near to it."""
-        for _ in range(_MOVES):
+        for _ in range(0 if R.has_norm or not self.X.shape[0] else _MOVES):
             z, base = dual.images(self.adjoint)
             point = u + base + z
-            face = R.normals(point) if self.X.shape[0] and np.isfinite(point).all() else None
+            face = R.normals(point) if np.isfinite(point).all() else None
             if face is None:
                 break
             N, missed = face
@@ -488,7 +489,7 @@ class FeatureNormal:
                 step = 1.0 / (1.0 + max(h.gauge(g) for h, g in zip(R.terms, taken, strict=True)))
                 each = [step * (g + more) for g, more in zip(each, taken, strict=True)]
             value = sum(h.conjugate(g) for h, g in zip(R.terms, each, strict=True))
-            missed = deviation(left, size())
+            missed = deviation(z + u, z + u - left, size())
             cost = abs(float(left @ self.w)) if missed <= priced else np.inf
             yield value + cost, step, round_violation(missed)
 

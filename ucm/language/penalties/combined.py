@@ -40,9 +40,15 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
     return g / max(h.gauge(g), 1.0)
 
 
-def deviation(missed: Vec, size: Bound) -> float:
-    """Return the largest entry of a deviation relative to the size of the terms that cancel in it."""
-    return float((np.abs(missed) / np.where(np.asarray(size) > 0.0, size, 1.0)).max(initial=0.0))
+def deviation(z: Vec, inside: Vec, size: Bound) -> float:
+    """Return the largest entry of `z - inside` relative to the size of the terms that cancel in z.
+
+    A projection that does more than set entries to 0 spreads the rounding of each entry over the others.
+    """
+    missed = np.abs(z - inside)
+    if inside[missed > 0.0].any():
+        size = np.max(size)
+    return float((missed / np.where(np.asarray(size) > 0.0, size, 1.0)).max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,11 @@ class CombinedPenalty:
         """The factors (a, c, s) of the norms, and the tuple of the other terms."""
         a, c, s = map(sum, zip((0.0, 0.0, 0.0), *filter(None, (R.norms() for R in self.terms)), strict=True))
         return a, c, s, tuple(R for R in self.terms if R.norms() is None)
+
+    @property
+    def has_norm(self) -> bool:
+        """True if the l1, squared l2 or inf-norm is a term, so that the cone of dom R* is the whole space."""
+        return any(self.norms[:3])
 
     @functools.cached_property
     def _box(self) -> tuple[Bound, Bound] | None:
@@ -219,7 +230,7 @@ class CombinedPenalty:
 
     def _project_onto_domain_cone(self, z: Vec) -> Vec:
         """Return the projection of z on the cone of dom R*, the sum of those of the terms."""
-        if self.norms[1] > 0.0:
+        if self.has_norm:
             return z
         cones = [h.project_onto_domain_cone for h in self._unboxed]
         if self._box is not None:
@@ -266,7 +277,7 @@ class CombinedPenalty:
         over, missed = self.gauge(u + z) - 1.0, 0.0
         if over == np.inf:  # the domain lies in a cone
             inside = self._project_onto_domain_cone(u + z)
-            away = deviation(inside - u - z, size())
+            away = deviation(u + z, inside, size())
             if away <= _REPORTED:
                 z, over, missed = inside - u, self.gauge(inside) - 1.0, round_violation(away)
         if over <= 0.0:
@@ -299,7 +310,7 @@ class CombinedPenalty:
             point, cost = u + step * z, 0.0
             inside = self._project_onto_domain_cone(point)
             if w is not None and (violation or not np.array_equal(inside, point)):
-                outside = deviation(inside - point, size())
+                outside = deviation(point, inside, size())
                 inside = inside / max(self.gauge(inside), 1.0) if violation else inside
                 cost = abs(float((point - inside) @ w)) if outside <= priced else np.inf
                 violation = max(violation, round_violation(outside))
