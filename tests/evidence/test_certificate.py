@@ -298,6 +298,16 @@ def test_terms_that_cancel_explain_bounds_that_cross(terms: float, proven: bool)
     assert (found.kind == "global") == proven and found.gap >= 0.0
 
 
+def test_a_point_slightly_outside_is_moved_into_the_set_and_0_needs_no_normal() -> None:
+    data = bind(np.array([[1.0], [-1.0]]), np.array([1.0, -1.0]))
+    model = RobustMargin(ucm.Hull(pos) - ucm.Hull(neg))
+    found = certify(model, data, [np.array([1.0 + 1e-6]), np.ones(1)]).certificate
+    assert found.violation <= INSIDE and found.dual == pytest.approx(-2.0) == found.primal
+    joint = RobustMargin(ucm.Hull(ucm.signed) - ucm.Point([1.0]))
+    zero = certify(joint, data, [np.full(2, 0.5)])
+    assert zero.certificate.primal == 0.0 == zero.certificate.gap and not zero.w.any()
+
+
 @pytest.mark.parametrize("loss", ["Hinge", "SquaredHinge", "Logistic", "Exponential"])
 @pytest.mark.parametrize("penalty", ["L2", "L1"])
 def test_a_loss_and_a_penalty_are_never_bounded_below_0(loss: str, penalty: str) -> None:

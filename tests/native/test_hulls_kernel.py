@@ -144,3 +144,17 @@ def _far(away: float, nu: float) -> tuple[Any, list[float]]:
     monitor = Monitor(1e-10)
     answer = ActiveSet().solve(form, monitor)
     return answer, [record["gap"] for record in monitor.history]
+
+
+def test_sparse_rows_take_the_steps_of_dense_ones() -> None:
+    """Wrong sums of theirs are corrected in the end, after ten times as many steps."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(400) < 0.5, 1.0, -1.0)
+    X = (rng.standard_normal((400, 200)) + 0.5 * y[:, None]) * (rng.random((400, 200)) < 0.03)
+    dense, rows = (
+        ucm.solve(ucm.models.nu_svm(0.8), table, y, solver=ActiveSet(), tol=1e-9)
+        for table in (X, sparse.csr_matrix(X))
+    )
+    assert rows.status == dense.status == "optimal"
+    assert rows.stats.systems == dense.stats.systems
+    assert rows.stats.passes == pytest.approx(dense.stats.passes, rel=1e-3)

@@ -190,6 +190,21 @@ def test_the_simplex_in_a_ball_against_bisection_in_t(n: int, labelled: bool) ->
         project_ball_simplex(np.array([1.0, bad, 2.0]), NONE, 0.8, 1.0, np.empty(3))
 
 
+@pytest.mark.parametrize(
+    ("v", "y", "expected"),
+    [
+        ([5.0], [], [1.0]),
+        ([3.0, 1.0, 3.0], [], [0.5, 0.0, 0.5]),
+        ([3.0, 1.0, 9.0], [1.0, 1.0, -1.0], [0.5, 0.0, 0.5]),
+        ([1.0, 3.0, 3.0, 9.0, 2.0], [1.0, 1.0, 1.0, -1.0, -1.0], [0.0, 0.25, 0.25, 0.5, 0.0]),
+    ],
+)
+def test_a_ball_around_the_simplex_has_its_largest_entries_alone(v: list, y: list, expected: list) -> None:
+    out = np.empty(len(v))
+    t, *_ = project_ball_simplex(np.array(v), np.array(y), 2.0, np.inf, out)
+    assert t == np.inf and out.tolist() == expected
+
+
 @pytest.mark.parametrize("n", [5, 300])
 def test_entries_that_differ_by_rounding_keep_the_simplex_and_the_ball(n: int) -> None:
     v = 1.0 + 1e-12 * np.random.default_rng(n).standard_normal(n)
@@ -271,6 +286,14 @@ def test_checksums_against_whole_numbers(n: int, kind: type) -> None:
     assert checksum(words) == (total, top)
     if n > 1:
         assert checksum(words[::-1].copy())[0] != total
+
+
+# --- kernels ---------------------------------------------------------------------------------------
+def test_no_rbf_value_exceeds_1_by_the_rounding_of_squares() -> None:
+    G = np.array([[1.0 + 1e-12, 1.0, -1.0]])
+    library.rbf_values(1, 3, G, np.ones(1), np.ones(3), 0.5)
+    assert_allclose(G, [[1.0, 1.0, np.exp(-2.0)]], rtol=1e-15)
+    assert G.max() == 1.0
 
 
 # --- sums of outer products ------------------------------------------------------------------------

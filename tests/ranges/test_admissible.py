@@ -28,6 +28,7 @@ from ucm.ranges.parameter_range import (
     grows_with,
     size_of,
     smallest_nonempty,
+    within_ranges,
 )
 from ucm.ranges.zero_entry import contains_zero, forms_of, zero_entry
 
@@ -686,3 +687,13 @@ def test_an_interval_lies_in_the_declared_range(make: Any, lower: float, upper: 
         U.with_params(d=found.at(fraction))  # which refuses values outside of the range
         relative = ucm.solve(make(Param("d", fraction, relative=True)), X, y)
         assert relative.params["d"] == pytest.approx(found.at(fraction))
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_the_gap_of_an_interval_is_that_of_an_end_that_stays(grows: bool) -> None:
+    """The gap is that of the open end, where 0 enters; the declared range is [0, 1]."""
+    model = as_model(ucm.TotalVariation(pos, Param("d", 0.5)) - ucm.TotalVariation(neg, 0.1), "")
+    for low, high, stays in ((-0.5, 0.75, grows), (0.25, 1.5, not grows)):
+        found = within_ranges(model, "d", Interval(low, high, "", grows, not grows, 0.1))
+        assert (found.lower, found.upper) == (max(low, 0.0), min(high, 1.0))
+        assert found.gap == (0.1 if stays else 0.0)

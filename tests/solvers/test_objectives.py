@@ -1270,6 +1270,23 @@ def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
     assert monitor.systems == before and again.w == pytest.approx(w, abs=1e-4)
 
 
+@pytest.mark.parametrize(("loss", "weight"), [(Hinge(2), 0.5), (Logistic(), 4.0)], ids=repr)
+def test_compiled_steps_from_slopes_and_curvatures_of_1(loss: Any, weight: float) -> None:
+    """These are the numbers of every sample at w = 0: only rows whose number is 0 are left out."""
+    from ucm.solvers.objective.l1_newton import L1Newton
+
+    X, y = ucm.datasets.load("iris")
+    y = y.astype(float)
+    form = Composite(X, y, (loss,), (0.5 * L1(),), (np.full(y.size, weight),))
+    steps = L1Newton.of(form)
+    assert steps is not None
+    found = steps.solve(form, Monitor(1e-8), (np.zeros(X.shape[1]), 0.0), 50)
+    expected = ucm.solve(weight * loss + 0.5 * L1(), X, y, solver="clarabel", tol=1e-8).objective
+    w, b = found.plane
+    assert found.status == "converged"
+    assert form.value(form.margins(w, b), w) == pytest.approx(expected, rel=2e-8)
+
+
 @pytest.mark.parametrize("penalty", [ucm.MCP(0.05, 3.0), ucm.SCAD(0.05, 3.7), ucm.ExpL0(20)])
 def test_weights_moved_by_themselves_leave_poor_critical_points(penalty: Any) -> None:
     """From the convex start DCA keeps the features that the l1 norm drops. Beside the lowest end over all
