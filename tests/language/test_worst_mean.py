@@ -360,3 +360,66 @@ def test_slopes_that_overflow_have_no_kink() -> None:
     plan = ucm.compile(WorstMean(ucm.Exponential(), KLBall(0.5)) + _lam, _X, _y)
     found = plan.certify(w=np.full(_X.shape[1], -1e4), b=0.0, weights=np.ones(_y.size) / _y.size)
     assert found.primal == np.inf and found.dual < np.inf
+
+
+_DOMAINS = {"CVaR": _ratio(4), "chi-square": ChiSquareBall(0.6), "box": Box(0.3 / _m, 3 / _m)}
+
+
+def _worst_tail(losses: Any, c: Any, beta: float) -> Any:
+    rho = cp.Variable()
+    return rho + c @ cp.pos(losses - rho) / (beta * c.sum())
+
+
+def _optimum(D: str, losses: Any, penalty: Any, inside: Any) -> float:
+    """Return the optimum of a worst mean over samples of weight 1, by CVXPY."""
+    if D == "CVaR":
+        height = cp.sum_largest(losses, _m // 4) / (_m // 4)
+    elif D == "box":
+        height = 0.3 * cp.sum(losses) / _m + 0.7 * _cvar(losses, 0.7 / 2.7)
+    else:
+        height, more = _chi_square(losses, 0.6)
+        inside = [*inside, *more]
+    return cp.Problem(cp.Minimize(height + penalty), inside).solve(solver="CLARABEL")
+
+
+@pytest.mark.parametrize("D", _DOMAINS)
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_worst_means_take_penalties_and_constraints(D: str, scale: float) -> None:
+    row, ridge = np.array([1.0, -2.0, 0.5]), _lam / scale**2
+    for loss, losses in ((Hinge(), _hinge), (Logistic(), _logistic)):
+        for penalty, terms, inside in (
+            (ridge, _ridge, []),
+            (0.02 * L1() / scale, 0.02 * cp.norm1(_w), []),
+            (0.1 * ucm.LInf() / scale, 0.1 * cp.norm_inf(_w), []),
+            (ridge + ucm.LinearConstraint(row / scale, -0.02, 0.02), _ridge, [cp.abs(row @ _w) <= 0.02]),
+            (ridge + ucm.Bounds(-0.1 * scale, 0.2 * scale), _ridge, [_w >= -0.1, _w <= 0.2]),
+        ):  # fmt: skip
+            model = WorstMean(loss, _DOMAINS[D]) + penalty
+            solution = ucm.solve(model, _X / scale, _y)
+            case = f"{loss} {penalty}"
+            assert (solution.status, solution.stats.solver) == ("optimal", "prox-alm"), case
+            assert solution.objective == pytest.approx(_optimum(D, losses, terms, inside), rel=2e-6), case
+
+
+@pytest.mark.parametrize("beta", [0.6, 0.1, 1 / _m])
+@pytest.mark.parametrize("lam", [1e-3, 0.1, 10.0])
+def test_the_cvar_of_the_hinge_is_two_hulls_or_boxes(beta: float, lam: float) -> None:
+    """Scaled losses, weights, and classes so apart that no loss in the tail is positive."""
+    c = 1.0 + np.arange(_m) % 3
+    for apart in (0.0, 5.0):
+        X = _X + apart * _y[:, None]
+        losses = 3.0 * cp.pos(1 - cp.multiply(_y, X @ _w + _b))
+        height = _worst_tail(losses, c, beta) + lam * cp.sum_squares(_w)
+        expected = cp.Problem(cp.Minimize(height)).solve(solver="CLARABEL", tol_gap_rel=1e-10)
+        model = WorstMean(3.0 * Hinge(), _ratio(1 / beta)) + lam * L2()
+        solution = ucm.solve(model, X, _y, sample_weight=c)
+        assert (solution.status, solution.stats.solver) == ("optimal", "prox-alm")
+        assert solution.objective == pytest.approx(expected, rel=2e-6, abs=1e-8)
+
+
+def test_constraints_that_exclude_every_w_beside_a_worst_mean_are_refused() -> None:
+    model = (
+        WorstMean(Hinge(), _ratio(4)) + _lam + ucm.LinearConstraint([[1.0, 1, 1], [1, 1, 1]], [1, -9], [9, 0])
+    )
+    with pytest.raises(CompositionError, match="contradict each other"):
+        ucm.solve(model, _X, _y)

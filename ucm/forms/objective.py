@@ -87,6 +87,12 @@ class WorstTerm:
         return self.map.matvec(maximum(self.domains, self.map.rmatvec(losses))[1])
 
     @functools.cached_property
+    def by_sample(self) -> bool:
+        """True if the q of the domains are the weights of all samples, in their order."""
+        (m, d), A = self.map.shape, sparse.csr_array(self.map.matrix())
+        return m == d == A.nnz and np.array_equal(A.indices, np.arange(A.nnz))
+
+    @functools.cached_property
     def only(self) -> Vec | None:
         """The weights of the samples if they are the only ones, else None."""
         g = np.random.default_rng(0).standard_normal(self.map.shape[0])

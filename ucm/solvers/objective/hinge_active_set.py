@@ -129,11 +129,11 @@ class TailActiveSet:
         """Return the sample tables of a problem; None if its terms or its domain do not fit."""
         if form.losses or len(form.worst) != 1 or not form.intercept or form.penalty.square is None:
             return None
-        (h,), m = form.worst, form.m
-        groups = h.domains[0].groups if len(h.domains) == 1 and h.map.shape == (m, m) else None
+        (h,) = form.worst
+        groups = h.domains[0].groups if len(h.domains) == 1 and h.by_sample else None
         if h.loss.slope() is None or groups is None or len(groups) > 1:
             return None
-        return cls(form, np.zeros(m) + groups[0].most)
+        return cls(form, np.zeros(form.m) + groups[0].most)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
         """Solve a problem over these samples and this worst mean, not from its start.

@@ -76,7 +76,7 @@ class ProxALM(Solver[Composite | WorstComposite]):
     def __post_init__(self) -> None:
         check_fields(self, max_order=COUNT, max_outer=COUNT)
 
-    def refuse(self, form: Composite) -> str | None:
+    def refuse(self, form: Composite | WorstComposite) -> str | None:
         order = min(form.m, form.n)
         if form.penalty.square is not None and order > self.max_order:
             return f"its linear systems would have order {order}"
@@ -88,10 +88,12 @@ class ProxALM(Solver[Composite | WorstComposite]):
                 return f"{brief(D)} has no projection with a Jacobian"
         return penalised(form)
 
-    def session(self, form: Composite) -> Session[Composite]:
+    def session(self, form: Composite | WorstComposite) -> Session[Composite]:
         return in_range_space(self, form, lambda form: _Multipliers(self, form))
 
-    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+    def solve(
+        self, form: Composite | WorstComposite, monitor: Monitor, start: Answer | None = None
+    ) -> Answer:
         return self.session(form).solve(form, monitor, start)
 
 
@@ -181,7 +183,7 @@ class _Worst:
     Attributes
     ----------
     q : the multipliers of the domain
-    apart : True if every entry of q weighs one sample of its own
+    apart, by_sample : True if every entry of q weighs one sample of its own, and that at its place
     """
 
     def __init__(self, term: WorstTerm, m: int) -> None:
@@ -189,7 +191,7 @@ class _Worst:
         self.domain: SemiSmooth = term.domains[0]  # type: ignore[assignment]
         self._project, self._jacobian = _kept(self._projection), _kept(self.domain.jacobian)
         d = self.A.shape[1]
-        self.q, self.apart = self.domain.center(d), self.A.nnz == d
+        self.q, self.apart, self.by_sample = self.domain.center(d), self.A.nnz == d, term.by_sample
         self.steep = float(term.loss.gradient(np.ones(1))[0]) or 1.0
         self.grow(_FIRST)
 
@@ -197,28 +199,35 @@ class _Worst:
         """Set the proximal parameters to sigma, in typical slopes and weights."""
         self.sigma, self.tau = sigma * self.steep, sigma / (self.steep * self.q.size)
 
+    def _spread(self, q: Any) -> Any:
+        """Return A q, or A times each column."""
+        return q if self.by_sample else self.A @ q
+
     def _projected(self, margin: Vec) -> tuple[Vec, Vec]:
         """Return the maximal q, and the argument of its projection."""
         return self._project(self.smoothed.at(margin, self.sigma)[0], self.q)
 
     def _projection(self, losses: Vec, q0: Vec) -> tuple[Vec, Vec]:
-        v = q0 + self.tau * np.minimum(self.A.T @ losses, _HIGHEST)
+        means = losses if self.by_sample else self.A.T @ losses
+        v = q0 + self.tau * np.minimum(means, _HIGHEST)
         return self.domain.project(v), v
 
     def value(self, margin: Vec) -> float:
         losses = self.smoothed.at(margin, self.sigma)[0]
         q, _ = self._projected(margin)
-        return float(times(self.A @ q, losses).sum()) - float(((q - self.q) ** 2).sum()) / (2.0 * self.tau)
+        return float(times(self._spread(q), losses).sum()) - float(((q - self.q) ** 2).sum()) / (
+            2.0 * self.tau
+        )
 
     def slopes(self, margin: Vec) -> Vec:
-        return times(self.A @ self._projected(margin)[0], self.smoothed.at(margin, self.sigma)[1])
+        return times(self._spread(self._projected(margin)[0]), self.smoothed.at(margin, self.sigma)[1])
 
     def curvature(self, margin: Vec) -> Vec:
         _, s, bend = self.smoothed.at(margin, self.sigma)
         q, v = self._projected(margin)
-        h = times(self.A @ q, bend)
+        h = times(self._spread(q), bend)
         if self.apart:
-            h += self.tau * s * s * (self.A @ self._jacobian(v).d)
+            h += self.tau * s * s * self._spread(self._jacobian(v).d)
         return h
 
     def coupling(self, margin: Vec) -> tuple[Any, Any]:
@@ -226,14 +235,14 @@ class _Worst:
         s = self.smoothed.at(margin, self.sigma)[1]
         J = self._jacobian(self._projected(margin)[1])
         if self.apart:  # entries that all rise together leave q as it is: a little curvature stays there
-            return s[:, None] * (self.A @ J.U), (1.0 - _TOGETHER) * self.tau * J.S
+            return s[:, None] * self._spread(J.U), (1.0 - _TOGETHER) * self.tau * J.S
         return self.A.multiply(s[:, None]), self.tau * J.matvec(np.eye(self.q.size))
 
     def step(self, margin: Vec, advance: bool = False) -> float:
         """Return the proximal term of an update of the multipliers at the margins, which `advance` does."""
         s, (q, _) = self.smoothed.at(margin, self.sigma)[1], self._projected(margin)
         moved = float(((q - self.q) ** 2).sum()) / (2.0 * self.tau)
-        moved += float(np.sum((self.A @ q) * self.smoothed.step(s, self.sigma)))
+        moved += float(np.sum(self._spread(q) * self.smoothed.step(s, self.sigma)))
         if advance:
             self.q, self.smoothed.s = q, s
         return moved
