@@ -8,8 +8,6 @@ method of Bertsekas (1982), Projected Newton methods for optimization problems w
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,8 +46,11 @@ def iterate(
 class OrthantIterate(ProximalIterate):
     """Iterate of projected Newton steps in (w, b), with t = h(w) as the last entry of `w`."""
 
-    def __init__(self, boxes: Boxes, *problem: Any) -> None:
-        super().__init__(*problem)
+    def __init__(
+        self, boxes: Boxes, form: Composite, start: tuple[Vec, float], monitor: Monitor,
+        systems: NewtonCG | None, losses: Losses | None,
+    ) -> None:  # fmt: skip
+        super().__init__(form, start, monitor, systems, losses)
         lower, upper, c, k = boxes
         self.boxes = lower, upper, c, np.broadcast_to(k, self.w.size - 1)
 
