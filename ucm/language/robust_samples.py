@@ -290,8 +290,8 @@ def _falling(loss: object, where: str = "") -> ConvexLoss:
             )
     raise CompositionError(
         f"{where}: expected one convex loss of single samples such as Hinge(), got {brief(loss)}; add "
-        "losses, as Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around them, "
-        "as WorstMean(Robust(Hinge(), U), D)"
+        "losses, as Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around "
+        "them, as WorstMean(Robust(Hinge(), U), D)"
     )
 
 
