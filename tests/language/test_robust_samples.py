@@ -290,6 +290,19 @@ def test_kernels_take_balls_of_their_norm() -> None:
             ucm.compile(Robust(Hinge(), U) + L2(), _X, _y, kernel="rbf")
 
 
+@pytest.mark.parametrize("intercept", ["free", "penalised"])
+def test_constraints_have_multipliers(intercept: str) -> None:
+    A = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]])
+    model = Robust(Hinge(), Ball(0, 0.1, _inf)) + _lam + ucm.LinearConstraint(A, ub=[0.1, 5.0])
+    [found] = ucm.solve(model.with_intercept(intercept), _X, _y, tol=1e-9).multipliers
+    below = A @ _w <= [0.1, 5.0]
+    loss = _hinge(cp.multiply(_y, _X @ _w + _b) - 0.1 * cp.norm1(_w)) + _square(_w)
+    loss += 0.5 * cp.square(_b) if intercept == "penalised" else 0.0
+    cp.Problem(cp.Minimize(loss), [below]).solve(solver="CLARABEL")
+    assert found == pytest.approx(below.dual_value, abs=1e-4 * below.dual_value.max())
+    assert found[0] > 0.1
+
+
 # --- quantities of each sample -----------------------------------------------------------------------
 _model = Robust(Hinge(), per_sample("radius") * Ball(0, 1, _inf)) + Param("lam", 0.5) * L2()
 
