@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import root_scalar
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Matrix, Vec
@@ -195,7 +195,7 @@ class RootNorm(ProximalPenalty):
             return float(np.linalg.norm(np.sqrt(e) * a / (s + e))) - t
 
         high = float(np.linalg.norm(np.sqrt(e) * a)) / t
-        s = root_scalar(excess, bracket=(0.0, high), xtol=1e-15 * high, rtol=1e-14).root
+        s = scipy.optimize.root_scalar(excess, bracket=(0.0, high), xtol=1e-15 * high, rtol=1e-14).root
         return v - V @ (e / (s + e) * a)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
