@@ -252,9 +252,9 @@ class Data:
 
     def with_column(self, value: float | Vec) -> Data:
         """Return the samples with one more feature, a number for all samples or one for each."""
-        key = value.tobytes() if isinstance(value, np.ndarray) else value
         return self.once(
-            ("column", key), lambda: self.with_coordinates(with_column(self.X, value), self.gram)
+            ("column", np.asarray(value).tobytes()),
+            lambda: self.with_coordinates(with_column(self.X, value), self.gram),
         )
 
     def in_gram_space(self, gram: Gram) -> Data:

@@ -383,14 +383,17 @@ def read_groups(subgroup: object, m: int) -> np.ndarray:
 
 def read_quantities(per_sample: object, m: int) -> dict[str, Vec]:
     """Return the validated values of quantities of m samples by name; raise `DataError` for others."""
-    if per_sample is None:
-        return {}
-    if not isinstance(per_sample, Mapping):
-        raise DataError(
-            f"per_sample: expected {{name: values}}, got {brief(per_sample)}; write {{'radius': values}}"
-        )
+    match per_sample:
+        case None:
+            return {}
+        case Mapping() as given:
+            pass
+        case _:
+            raise DataError(
+                f"per_sample: expected {{name: values}}, got {brief(per_sample)}; write {{'radius': values}}"
+            )
     quantities = {}
-    for name, values in per_sample.items():
+    for name, values in given.items():
         try:
             v = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values, dtype=np.float64)
         except (TypeError, ValueError):

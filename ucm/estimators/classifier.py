@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
+from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ucm.compiler.compile import compile
@@ -369,7 +370,7 @@ class Classifier(ClassifierMixin, Versioned):
                 self._fit(model, X, y, sample_weight, subgroup, per_sample)
         return self
 
-    def get_metadata_routing(self) -> Any:
+    def get_metadata_routing(self) -> MetadataRequest:
         """Return the metadata requests of scikit-learn, those of the quantities of the model included."""
         return requests_of(super().get_metadata_routing(), self.declared_model)
 

@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import LeaveOneOut
 from sklearn.utils import Tags, get_tags
+from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.grid import candidates, chosen_names, simple_first
@@ -176,7 +177,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
         with fitted_anew(self):
             return self._fit(X, y, sample_weight, subgroup, per_sample)
 
-    def get_metadata_routing(self) -> Any:
+    def get_metadata_routing(self) -> MetadataRequest:
         """Return the metadata requests of scikit-learn, those of the quantities of the model included."""
         return requests_of(super().get_metadata_routing(), self._classifier().declared_model)
 

@@ -398,8 +398,9 @@ def _check_estimators(
 
 def _takes(estimator: BaseEstimator, tag: str) -> bool:
     """True if `fit` has this argument; with metadata routing, if it or a step inside requests the tag."""
-    if isinstance(estimator, Classifier | ClassifierCV) and tag not in ("sample_weight", "subgroup"):
-        return tag in estimator.get_metadata_routing().fit.requests
+    match estimator:
+        case Classifier() | ClassifierCV() if tag not in ("sample_weight", "subgroup"):
+            return tag in estimator.get_metadata_routing().fit.requests
     if get_config()["enable_metadata_routing"]:
         return tag in get_routing_for_object(estimator).consumes("fit", [tag])
     return has_fit_parameter(estimator, tag)

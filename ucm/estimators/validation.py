@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import LeaveOneOut, check_cv
+from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -141,7 +142,7 @@ def samples_of(
     return Samples(X, y, classes, index, weights, groups, quantities)
 
 
-def requests_of(routing: Any, model: Node) -> Any:
+def requests_of(routing: MetadataRequest, model: Node) -> MetadataRequest:
     """Return the metadata requests of an estimator, with those of the quantities of its model in `fit`."""
     for name in quantities_of(model):
         routing.fit.add_request(param=name, alias=True)

@@ -7,7 +7,7 @@ conjugates. The form that a solver was given is not used, so that a wrong one ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,11 +22,12 @@ from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import UncertaintySet
-from ucm.language.objective import ConvexPart, Objective
+from ucm.language.objective import ConvexPart, Objective, ScaledPenalty
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import active_multipliers, constraints_of, joined, merged
-from ucm.language.robust_samples import norms_of
-from ucm.language.terms import ConvexLoss
+from ucm.language.penalties.epigraph import OfFirst
+from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
+from ucm.language.terms import ConvexLoss, ProximalPenalty
 from ucm.language.worst_mean import maximum
 
 _NEAR, _JUMP = 1e-7, 1e-3  # a slope that changes by more than _JUMP within _NEAR of a margin has a kink
@@ -201,14 +202,20 @@ def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weigh
     """
     terms: tuple = model.dc()[0].penalties
     sizes = [len(R.A) for _, R in constraints_of(terms, data.n)]
-    if not sizes or norms_of(model):
+    if not sizes:
         return ()
+    norms: list[ProximalPenalty] = []
+    if norms_of(model):  # perturbations add their norm, times the sizes that the weights count
+        moved = Perturbations.of(model, data)
+        norms = [ScaledPenalty(float(moved.sizes @ weights), h) for h in moved.norms]
+        norms = [OfFirst(h) for h in norms] if model.penalised else norms
+        model = replace(model, loss=without_perturbations(model.loss))
     w, _ = lifted_plane(model, w, b)
     model, data = lifted(model, data)
     terms = model.dc()[0].penalties
     constraints, z = constraints_of(terms, data.n), np.asarray(data.X.T @ (data.y * weights)).ravel()
     places = {k for k, _ in constraints}
-    others = [R for k, R in enumerate(terms) if k not in places]
+    others = [R for k, R in enumerate(terms) if k not in places] + norms
     slopes = [R.gradient(w) for R in others]
     if any(g is None for g in slopes):
         whole = merged([R for _, R in constraints])

@@ -169,11 +169,15 @@ def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -
     `max sum_i o s_i - c_i l*(s_i / c_i) - ||sum_i s_i y_i x_i||^2 / (4 lam)` over `y's = 0`, c_i the weights
     of the samples: for the p-hinge problem (17) of Sun (2024).
     """
-    loss, (added, subtracted) = model.loss, model.penalty.split()
+    added, subtracted = model.penalty.split()
     lam = CombinedPenalty(added).square
-    single = isinstance(loss, ConvexLoss) and loss.counted is None
-    if not single or loss.moves or lam is None or subtracted:
+    if lam is None or subtracted:
         return None
+    match model.loss:
+        case ConvexLoss(counted=None, moves=False) as loss:
+            pass
+        case _:
+            return None
     X = data.X if features is None else features
     X = with_column(X, model.scaling) if model.penalised else X
     unit = float(loss.gradient(np.ones(1))[0])  # a multiplier of usual size: t is near 1

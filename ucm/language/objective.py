@@ -117,6 +117,10 @@ class ScaledLoss(TermMultiple, ConvexLoss):
         return self.c() * self.term.each(margin)
 
     @property
+    def moves(self) -> bool:
+        return self.term.moves
+
+    @property
     def offset(self) -> float:
         return self.term.offset
 

@@ -10,14 +10,14 @@ For the sets of this module, symmetric and equal up to a factor r_i >= 0, `h_i =
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import brentq
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Matrix, Vec
@@ -44,14 +44,21 @@ from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.affine_image import Ball, Ellipsoid
 from ucm.language.sets.combination import LinearCombination, is_number
-from ucm.language.statistics.affine import ConstantMatrix, ConstantVector, MatrixNode, Origin
+from ucm.language.statistics.affine import (
+    ConstantMatrix,
+    ConstantVector,
+    MatrixNode,
+    Origin,
+    Statistic,
+    VectorNode,
+)
 from ucm.language.terms import Bound, ConvexLoss, ProximalPenalty, Subgroup
 
+Sort = TypeVar("Sort", bound=Node)
 _REMEDY = (
     "write Ball(0, r), Ball(0, r, p=inf), np.diag(sizes) @ Ball(0, 1, p=inf) for a box, Ellipsoid(0, S, r), "
     "a multiple or a sum of these, or per_sample('radius') * Ball(0, 1)"
 )
-_RTOL: Any = 1e-14  # of the root of a secular equation
 _ROUNDING = 1e-12  # of a dual point: an entry that counts as 0
 
 
@@ -66,9 +73,9 @@ class PerSample(Arithmetic, RotationInvariant):
     )
 
     def combine(self, symbol: str, a: object, b: object) -> PerSampleMultiple:
-        U = b if a is self else a
-        if symbol == "*" and isinstance(U, UncertaintySet):
-            return PerSampleMultiple(self, U)
+        match symbol, b if a is self else a:
+            case "*", UncertaintySet() as U:
+                return PerSampleMultiple(self, U)
         raise CompositionError(
             f"{brief(a)} {symbol} {brief(b)}: a quantity of each sample multiplies a set of perturbations; "
             "write Robust(Hinge(), per_sample('radius') * Ball(0, 1))"
@@ -188,7 +195,7 @@ class RootNorm(ProximalPenalty):
             return float(np.linalg.norm(np.sqrt(e) * a / (s + e))) - t
 
         high = float(np.linalg.norm(np.sqrt(e) * a)) / t
-        s: Any = brentq(excess, 0.0, high, xtol=1e-15 * high, rtol=_RTOL)
+        s = scipy.optimize.root_scalar(excess, bracket=(0.0, high), xtol=1e-15 * high, rtol=1e-14).root
         return v - V @ (e / (s + e) * a)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -233,8 +240,13 @@ def _merged(U: UncertaintySet) -> list[tuple[Scalar, ProximalPenalty]]:
     return [(c, h) for h, c in terms.items()]
 
 
-def _zero(center: object) -> bool:
-    return isinstance(center, Origin) or (isinstance(center, ConstantVector) and not center.dense().any())
+def _zero(center: VectorNode) -> bool:
+    match center:
+        case Origin():
+            return True
+        case ConstantVector():
+            return not center.dense().any()
+    return False
 
 
 def _terms(U: UncertaintySet, c: Scalar = 1.0) -> list[tuple[Scalar, ProximalPenalty]]:
@@ -246,7 +258,7 @@ def _terms(U: UncertaintySet, c: Scalar = 1.0) -> list[tuple[Scalar, ProximalPen
             return [(c * r, RootNorm(Quadratic(S)))]
         case LinearCombination(parts=parts):
             found = [
-                _terms(V, c * (abs(L) if isinstance(L, float) else L)) if is_number(L) else _image(L, V, c)
+                _terms(V, c * (L if value(L) >= 0.0 else -L)) if is_number(L) else _image(L, V, c)
                 for L, V in parts
             ]
             return [term for terms in found for term in terms] if all(found) else []
@@ -268,23 +280,34 @@ def _image(M: Matrix, U: UncertaintySet, c: Scalar) -> list[tuple[Scalar, Proxim
 
 # --- the loss -----------------------------------------------------------------------------------------
 def _falling(loss: object, where: str = "") -> ConvexLoss:
-    if not isinstance(loss, ConvexLoss) or loss.moves:
-        raise CompositionError(
-            f"{where}: expected one convex loss of single samples such as Hinge(), got {brief(loss)}; add "
-            "losses, as Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around "
-            "them, as WorstMean(Robust(Hinge(), U), D)"
-        )
-    if loss.lowest() < 0.0:
-        raise CompositionError(
-            f"{where}: expected a loss that never rises with the margin, got {brief(loss)}, whose worst "
-            "point may lie on either side; take Hinge(2) or Logistic()"
-        )
-    return loss
+    match loss:
+        case ConvexLoss(moves=False) if loss.lowest() >= 0.0:
+            return loss
+        case ConvexLoss(moves=False):
+            raise CompositionError(
+                f"{where}: expected a loss that never rises with the margin, got {brief(loss)}, whose worst "
+                "point may lie on either side; take Hinge(2) or Logistic()"
+            )
+    raise CompositionError(
+        f"{where}: expected one convex loss of single samples such as Hinge(), got {brief(loss)}; add "
+        "losses, as Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around "
+        "them, as WorstMean(Robust(Hinge(), U), D)"
+    )
+
+
+def _parts(within: object) -> tuple[PerSample | None, UncertaintySet | None]:
+    """Return the quantity of each sample and the set that are multiplied; None for what there is not."""
+    match within:
+        case PerSampleMultiple():
+            return within.factor, within.set
+        case UncertaintySet():
+            return None, within
+    return None, None
 
 
 def _perturbations(U: object, where: str = "") -> UncertaintySet | PerSampleMultiple:
-    sets = U.set if isinstance(U, PerSampleMultiple) else U
-    terms = _merged(sets) if isinstance(sets, UncertaintySet) else []
+    _, sets = _parts(U)
+    terms = [] if sets is None else _merged(sets)
     if not CombinedPenalty(tuple(h for _, h in terms)).proximal():
         raise CompositionError(
             f"{where}: expected a ball, an ellipsoid, or a sum of boxes and one ball, got another sum, "
@@ -347,12 +370,17 @@ class Robust(ConvexLoss):
         return True
 
     loss: ConvexLoss = converted(converter=_falling)
-    within: Any = converted(converter=_perturbations)
+    within: UncertaintySet | PerSampleMultiple = converted(converter=_perturbations)
 
     @property
     def sets(self) -> UncertaintySet:
         """The set U of all samples, without the factors of the samples."""
-        return self.within.set if isinstance(self.within, PerSampleMultiple) else self.within
+        return _parts(self.within)[1]  # type: ignore[return-value]
+
+    @property
+    def factor(self) -> PerSample | None:
+        """The quantity of each sample that multiplies the set, or None."""
+        return _parts(self.within)[0]
 
     def check_features(self, n: int) -> None:
         """Refuse n features if the set is of vectors of another length."""
@@ -380,13 +408,12 @@ class Robust(ConvexLoss):
 
     def sizes(self, data: Data) -> Vec:
         """Return the factor of h for each bound sample, (m,), without that of the declaration."""
-        if not isinstance(self.within, PerSampleMultiple):
+        if self.factor is None:
             return np.ones(data.m)
-        factor = self.within.factor
-        r = factor.values(data)
+        r = self.factor.values(data)
         if r.min(initial=0.0) < 0.0:
             raise DataError(
-                f"{factor!r}: expected sizes of sets, at least 0, got {r.min():g} for sample "
+                f"{self.factor!r}: expected sizes of sets, at least 0, got {r.min():g} for sample "
                 f"{int(r.argmin())}; give 0 for a sample that is certain"
             )
         return r
@@ -420,29 +447,33 @@ class Robust(ConvexLoss):
         t, (c, norms) = notation.sub("t", "i"), self.support
         h = multiple(c, " + ".join(norm.formula(notation) for norm in norms), notation)
         h = h if len(norms) == 1 else f"({h})"
-        if isinstance(self.within, PerSampleMultiple):
-            h = self.within.factor.formula(notation) + notation.times + h
+        if self.factor is not None:
+            h = self.factor.formula(notation) + notation.times + h
         return self.loss.formula(notation).replace(t, f"({t} - {h})")
 
 
-def without_perturbations(loss: Any) -> Any:
+def without_perturbations(loss: Sort) -> Sort:
     """Return a loss with every `Robust` in it replaced by its loss."""
-    if isinstance(loss, Robust):
-        return loss.loss
-    if not any(isinstance(x, Robust) for x in loss.walk()):
-        return loss
-    return replace(loss, **{name: each(getattr(loss, name), without_perturbations) for name in loss._names})
+    match loss:
+        case Robust():
+            return loss.loss  # type: ignore[return-value]
+    return _rewritten(loss, Robust, without_perturbations)
 
 
-def with_statistics(node: Any, data: Data) -> Any:
+def with_statistics(declared: Sort, data: Data) -> Sort:
     """Return a declaration with the covariances of its sets evaluated to matrices."""
-    if isinstance(node, MatrixNode):
-        return node if isinstance(node, ConstantMatrix) else ConstantMatrix(node.evaluate(data))
-    if not any(isinstance(x, MatrixNode) for x in node.walk()):
-        return node
-    return replace(
-        node, **{n: each(getattr(node, n), lambda x: with_statistics(x, data)) for n in node._names}
-    )
+    match declared:
+        case MatrixNode():
+            return ConstantMatrix(declared.evaluate(data))  # type: ignore[return-value]
+    return _rewritten(declared, Statistic, lambda node: with_statistics(node, data))
+
+
+def _rewritten(declared: Sort, kind: type[Node], change: Callable[[Node], Node]) -> Sort:
+    """Return a declaration with `change` applied to its child nodes, or itself without nodes of a kind."""
+    if not declared.nodes_of_type(kind):
+        return declared
+    new = {name: each(getattr(declared, name), change) for name in declared._names}
+    return replace(declared, **new)  # type: ignore[type-var]
 
 
 class Perturbations:

@@ -150,7 +150,7 @@ class ConvexLoss(PointwiseLoss):
     @property
     def moves(self) -> bool:
         """True if the samples are perturbed, so that the margins are those of their worst points."""
-        return any(loss.moves for loss in self.children() if isinstance(loss, ConvexLoss))
+        return False
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         return (self,), ()

@@ -111,10 +111,15 @@ class Epigraph(ProximalPenalty):
         R, h = CombinedPenalty(self.terms).boxed, CombinedPenalty(self.h).boxed
         return None if R is None or h is None else (*R, h[1])
 
+    def _part(self, s: float, mu: float) -> tuple[CombinedPenalty, float]:
+        """Return the penalty `s R + mu h` as a product of a penalty and a number."""
+        return (self._sum(mu / s), s) if self.terms and s > 0.0 else (CombinedPenalty(self.h), mu)
+
     def _prox(self, v: Vec, s: float, mu: float) -> Vec:
         """Return the proximal map of `s R + mu h` at v."""
         if self.boxes is None:
-            return self._sum(mu / s).prox(v, s) if self.terms else self._sum(1.0).prox(v, mu)
+            R, t = self._part(s, mu)
+            return R.prox(v, t)
         lower, upper, c, bound = self.boxes
         return shrink_box(v, s * lower - mu * bound, s * upper + mu * bound) / (1.0 + 2.0 * s * c)
 
@@ -129,7 +134,9 @@ class Epigraph(ProximalPenalty):
             return 0.0, w
         above, below, side = high, self.height(w := self._prox(v, s, high)) - u - high, 0
         mu, least = high, 1e-15 * max(high, abs(u))
-        while below < -least and high - low > least:
+        for _ in range(_STEPS):
+            if not (below < -least and high - low > least):
+                break
             mu = (low * below - high * above) / (below - above)
             if not low < mu < high:
                 break
@@ -157,8 +164,8 @@ class Epigraph(ProximalPenalty):
         # dmu = -(<D, dv> + du) / (1 + k) with D = dw / dmu = -J g and k = <g, J g> = -dh / dmu.
         x, u = v[:-1], float(v[-1])
         mu, w = self._multiplier(x, u, t)
-        R = self._sum(mu / t) if self.terms else self._sum(1.0)
-        J = R.prox_slope_times(x, t if self.terms else mu, M[:-1])
+        R, s = self._part(t, mu)
+        J = R.prox_slope_times(x, s, M[:-1])
         if mu == 0.0:
             return np.vstack([J, M[-1:]])
         step = _STEP * mu

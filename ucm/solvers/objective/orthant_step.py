@@ -8,8 +8,6 @@ method of Bertsekas (1982), Projected Newton methods for optimization problems w
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +20,7 @@ from ucm.solvers.objective.proximal_step import Losses, ProximalIterate
 from ucm.solvers.objective.quadratic_models import NewtonCG
 
 _SUFFICIENT = 1e-4  # least decrease relative to the predicted decrease
+_AT_ONCE = 0.25  # at which a whole step needs no search
 _HALVINGS = 40
 _ROUNDING = 1e-14  # of the objective
 
@@ -48,8 +47,11 @@ def iterate(
 class OrthantIterate(ProximalIterate):
     """Iterate of projected Newton steps in (w, b), with t = h(w) as the last entry of `w`."""
 
-    def __init__(self, boxes: Boxes, *problem: Any) -> None:
-        super().__init__(*problem)
+    def __init__(
+        self, boxes: Boxes, form: Composite, start: tuple[Vec, float], monitor: Monitor,
+        systems: NewtonCG | None, losses: Losses | None,
+    ) -> None:  # fmt: skip
+        super().__init__(form, start, monitor, systems, losses)
         lower, upper, c, k = boxes
         self.boxes = lower, upper, c, np.broadcast_to(k, self.w.size - 1)
 
@@ -79,8 +81,8 @@ class OrthantIterate(ProximalIterate):
         slack = _ROUNDING * abs(self.value)
         if not self.gain > -slack:
             return False
-        a = self._length(S, d, move, edge[S], k[S] * signs[S]) if self.gain > slack else 1.0
-        for _ in range(_HALVINGS):
+        a = 1.0
+        for trial in range(_HALVINGS):
             x = self.w.copy()
             x[S] += a * d
             x[S] = z = np.where(x[S] * signs[S] > 0.0, x[S], 0.0)
@@ -90,9 +92,10 @@ class OrthantIterate(ProximalIterate):
             self.monitor.passes += 0.5 * self.cost
             smooth = self._smooth(t)
             value = smooth + float((edge[S] + c * z) @ z) - float(self.tilt.normal @ x)
-            if value <= self.value - _SUFFICIENT * a * self.gain + slack:
+            enough = _SUFFICIENT if trial else _AT_ONCE
+            if value <= self.value - enough * a * self.gain + slack:
                 break
-            a *= 0.5
+            a = 0.5 * a if trial else self._length(S, d, move, edge[S], k[S] * signs[S])
         else:
             return False
         self.lengths.after(min(a, 1.0))
