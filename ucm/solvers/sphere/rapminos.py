@@ -63,7 +63,8 @@ class Rapminos(Solver[UnitNorm]):
     ----------
     step : "line": to the least f along a direction; "nearest": along `-N g` to the first kink, equation (29),
         with S the ties alone and without linear programs, the method as printed
-    seed : of the further starts
+    seed
+        Of the further starts.
 
     Notes
     -----
