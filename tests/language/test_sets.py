@@ -410,6 +410,8 @@ def test_weights_of_points_are_repetitions(declare: Any) -> None:
     plan = ucm.compile(weighted, X, y)
     assert plan.solve(tol=1e-8).objective == pytest.approx(repeated.objective, rel=1e-7)
     assert plan.verify().agrees and ucm.from_json(ucm.to_json(weighted)) == weighted
+    with pytest.raises(CompositionError, match="expected points without weights"):
+        ucm.to_cvxpy_source(weighted)
 
 
 @pytest.mark.parametrize("weights", [[1.0], [0.0, 1.0], [-1.0, 1.0]])

@@ -141,10 +141,13 @@ def bound(
 def lone_classes(model: RobustMargin | Objective) -> tuple[float, ...]:
     """Return the labels, of +1 and -1, that all samples may have, as the model needs no other class."""
     kinds = kinds_of(model)
-    if isinstance(model, Objective):
-        needed = {"pos", "neg"} if model.intercept == "free" else kinds - {"signed"}
-    else:
-        needed = kinds or {"signed"}
+    match model:
+        case Objective(intercept="free"):
+            return ()
+        case Objective():
+            needed = kinds - {"signed"}
+        case _:
+            needed = kinds or {"signed"}
     return tuple(label for kind, label in (("pos", 1.0), ("neg", -1.0)) if needed <= {kind})
 
 

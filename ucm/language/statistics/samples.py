@@ -338,7 +338,7 @@ class Points(SampleNode):
     """
 
     points: Any
-    weights: Any = field(default=None, kw_only=True)
+    weights: np.ndarray | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
