@@ -15,10 +15,10 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 os.environ["PYTHONPATH"] = str(HERE.parent)  # of the kernels that run the lectures
 os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
 
+import classifiers  # noqa: E402
 import jupytext  # noqa: E402
 import shown  # noqa: E402
 import topics  # noqa: E402
-import zoo  # noqa: E402
 
 import ucm  # noqa: E402
 from ucm.language.node import LATEX, Node  # noqa: E402
@@ -134,7 +134,7 @@ contents += ["As notebooks without outputs:", ""]
 contents += [f"* {{download}}`{script.stem}.ipynb`" for script in lectures]
 contents += [""]
 _written(GENERATED / "lectures.md", "\n".join(contents))
-_written(GENERATED / "zoo.md", zoo.page())
+_written(GENERATED / "zoo.md", classifiers.page())
 for name, text in topics.pages().items():
     _written(GENERATED / "reference" / f"{name}.rst", text)
 for name in (*shown.SETS, *shown.DOMAINS, *shown.LOSSES, *shown.PENALTIES):

@@ -8,14 +8,14 @@ from bundled import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.svm import NuSVC
+from sklearn.svm import NuSVC, OneClassSVM
 from typed import known
 
 import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.recover import BIAS_RULES, class_points, feature_normal, least_error
 from ucm.data.bound_data import bind
-from ucm.errors import ParameterError
+from ucm.errors import DataError, ParameterError
 
 
 def errors(X: np.ndarray, y: np.ndarray, w: np.ndarray, b: float) -> int:
@@ -130,6 +130,7 @@ def test_rules_that_do_not_apply() -> None:
         "means",
         "min_error",
         "odds",
+        "boundary",
         "zero",
     }
 
@@ -240,3 +241,32 @@ def test_the_midpoint_of_a_multiple_is_that_of_the_set() -> None:
     sol = ucm.compile(halves, X, y).solve(bias_rule="midpoint")
     parts = class_points(halves, bind(X, y), sol.answer.q)
     assert parts is not None and sol.b == pytest.approx(-0.5 * float(sol.w @ (parts[0] + parts[1])))
+
+
+@pytest.mark.parametrize("label", [1.0, -1.0])
+def test_samples_of_one_class(label: float) -> None:
+    """The one-class SVM, whose rho is that of scikit-learn, and losses without a free intercept."""
+    X = load("iris")[0][:60] + label * 3.0
+    y = np.full(60, label)
+    U = ucm.Hull(pos if label > 0.0 else neg, weights=ucm.CappedSimplex(1 / (0.31 * 60)))
+    plan = ucm.compile(U if label > 0.0 else -U, X, y)
+    solution = plan.solve(tol=1e-9)
+    other = OneClassSVM(kernel="linear", nu=0.31, tol=1e-10).fit(label * X)
+    size = np.linalg.norm(other.coef_)
+    assert solution.bias_rule == "multipliers" and plan.verify().agrees
+    assert solution.w == pytest.approx(other.coef_[0] / size, abs=1e-6)
+    assert label * known(solution.b) == pytest.approx(float(other.intercept_[0]) / size, rel=1e-6)
+    statistics = pos if label > 0.0 else neg
+    E = ucm.solve(label * ucm.Ellipsoid(statistics.mean, statistics.cov, 0.5), X, y)
+    spread = np.sqrt(E.w @ np.cov(X, rowvar=False, bias=True) @ E.w)
+    assert E.bias_rule == "boundary"
+    assert label * (E.w @ X.mean(axis=0) + known(E.b)) == pytest.approx(0.5 * spread)
+    objective = (ucm.SquaredHinge() + ucm.L2()).with_intercept(None)
+    doubled = ucm.solve(objective, X, y, sample_weight=np.full(60, 2.0))
+    active = label * (X @ doubled.w) < 1.0  # the normal equations of these
+    H = 2.0 * X[active].T @ X[active] + np.eye(2)
+    assert doubled.w == pytest.approx(np.linalg.solve(H, 2.0 * label * X[active].sum(axis=0)), rel=1e-6)
+    both = (ucm.Hinge(on=pos) + ucm.Hinge(on=neg) + ucm.L2()).with_intercept(None)
+    for needs in (ucm.Hinge() + ucm.L2(), ucm.models.nu_svm(0.3), both):
+        with pytest.raises(DataError, match="expected two classes, got one class"):
+            ucm.compile(needs, X, y)

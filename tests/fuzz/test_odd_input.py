@@ -19,7 +19,7 @@ from ucm import models, neg, pos
 from ucm.errors import UCMError
 
 SCALES = [1.0, 1e-300, 1e-160, 1e-30, 1e-8, 1e8, 1e30, 1e150, 1e300]
-BIAS = ["auto", "multipliers", "midpoint", "means", "min_error", "odds", "zero", "x", None]
+BIAS = ["auto", "multipliers", "midpoint", "means", "min_error", "odds", "boundary", "zero", "x", None]
 SOLVERS = [
     "auto", "ssnal", "smo", "apg", "mdm", "clarabel", "alm", "secular", "rapminos", "faces",
     "dca", "highs",

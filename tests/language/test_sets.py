@@ -391,3 +391,30 @@ def test_parentheses_that_python_puts_are_printed() -> None:
     told = ucm.compile(U, *load("iris")).explain()
     assert "∩ ({" in told and "} - {" in told and "})" in told
     assert "({" in str(U) and "({" not in str(other)[1:]
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda S: ucm.Ellipsoid(pos.mean - S.mean, pos.cov + S.cov, 0.3),
+        lambda S: ucm.CVaR(pos, 0.3) - ucm.Hull(S, weights=ucm.KLBall(0.8)),
+        lambda S: ucm.CVaR(pos, 0.3) - ucm.Hull(S, weights=ucm.CappedSimplex(2.0, relative=True)),
+    ],
+)
+def test_weights_of_points_are_repetitions(declare: Any) -> None:
+    X, y = ucm.datasets.load("wine")
+    X, c = X[:, :4], np.tile([1.0, 2.0, 3.0], 4)
+    points = X[y < 0][:12]
+    weighted = declare(ucm.Points(points, weights=c))
+    repeated = ucm.solve(declare(ucm.Points(np.repeat(points, c.astype(int), axis=0))), X, y, tol=1e-8)
+    plan = ucm.compile(weighted, X, y)
+    assert plan.solve(tol=1e-8).objective == pytest.approx(repeated.objective, rel=1e-7)
+    assert plan.verify().agrees and ucm.from_json(ucm.to_json(weighted)) == weighted
+    with pytest.raises(CompositionError, match="expected points without weights"):
+        ucm.to_cvxpy_source(weighted)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.0, 1.0], [-1.0, 1.0]])
+def test_weights_of_points_are_positive_and_one_a_point(weights: Any) -> None:
+    with pytest.raises(CompositionError, match=r"expected 2 positive weights.*leave out points"):
+        ucm.Points([[1.0], [2.0]], weights=weights)

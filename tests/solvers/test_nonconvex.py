@@ -107,6 +107,17 @@ def test_global_minimum_of_small_instances_by_starts(p: float) -> None:
     assert found >= 7
 
 
+@pytest.mark.parametrize("kind", [ucm.solvers.Rapminos, ucm.solvers.Linearize])
+def test_further_starts_have_a_seed(kind: Any) -> None:
+    X, y = load("breast_cancer")
+    model = ucm.models.enu_svm(0.05)
+    one, other = (ucm.solve(model, X, y, solver=kind(seed=seed), n_starts=3) for seed in (0, 1))
+    firsts = [next(r["objective"] for r in s.history if r["start"] > 0) for s in (one, other)]
+    assert firsts[0] != firsts[1]
+    with pytest.raises(ucm.ParameterError, match="seed is a whole number from 0 on"):
+        kind(seed=-1)
+
+
 @pytest.mark.parametrize("p", NORMS)
 @pytest.mark.parametrize("name", ["iris", "wine"])
 def test_a_local_minimum_on_real_data(name: str, p: float) -> None:

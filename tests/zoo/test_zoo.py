@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -9,23 +10,23 @@ from typing import Any
 
 import cvxpy as cp
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
-
-import zoo
 from programs import PROGRAMS, Problem
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+zoo: Any = importlib.import_module("classifiers")
 
-def optimum(entry: zoo.Entry, plane: Any = None) -> float:
+
+def optimum(entry: Any, plane: Any = None) -> float:
     """The optimum of the program of an entry, for a non-convex one linearised at a plane."""
-    problem = Problem(*zoo.samples(entry.samples), entry.options.get("sample_weight"), plane)
+    X, y, groups = zoo.samples(entry.samples)
+    problem = Problem(X, y, groups, entry.options.get("sample_weight"), plane)
     built = PROGRAMS[entry.name](problem)
     objective, constraints = built if isinstance(built, tuple) else (built, [])
     program = cp.Problem(cp.Minimize(objective), constraints)
     return float(program.solve(solver="CLARABEL"))  # type: ignore[arg-type]
 
 
-def difference(entry: zoo.Entry) -> float:
+def difference(entry: Any) -> float:
     """The difference of the optima relative to the larger; of a non-convex classifier the possible gain."""
     solution = entry.compiled().solve(tol=1e-8)
     other = optimum(entry, None if entry.convex else (solution.w, solution.b))

@@ -36,7 +36,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.robust_samples import check_quantities
-from ucm.language.statistics.samples import SampleNode
+from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.ranges.relative_sizes import with_numbers
 
 
@@ -64,7 +64,8 @@ def compile(
         The samples, one in each row; float64 is not copied, nor is float32 for hulls of many samples, which
         are solved by blocks of rows. Files are read block by block.
     y : (m,) numbers or strings, two labels
-        The class of every sample; of a file also the name of the label column.
+        The class of every sample; of a file also the name of the label column. All may be +1, or all -1,
+        for a set of this class and for a loss without a free intercept.
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
@@ -131,7 +132,7 @@ def bound(
     """
     if not is_stored(X):
         square = isinstance(kernel, str) and kernel == "precomputed"
-        data = bind(X, y, **of_samples, square=square)
+        data = bind(X, y, **of_samples, square=square, alone=lone_classes(model))
         return (data, None) if kernel is None and not of_kernel else with_kernel(kernel, data, of_kernel)
     tags = {name: of_samples.get(name) for name in ("sample_weight", "subgroup")}
     rows, labels = signed_rows(open_rows(X, y, **tags), of_samples.get("pos_label"))
@@ -139,6 +140,19 @@ def bound(
     factors = signed_factors(weight, labels=labels)
     weight = weight if isinstance(weight, str) else factors
     return bound_rows(model, rows, weight, kernel, of_kernel), None
+
+
+def lone_classes(model: RobustMargin | Objective) -> tuple[float, ...]:
+    """Return the labels, of +1 and -1, that all samples may have, as the model needs no other class."""
+    kinds = kinds_of(model)
+    match model:
+        case Objective(intercept="free"):
+            return ()
+        case Objective():
+            needed = kinds - {"signed"}
+        case _:
+            needed = kinds or {"signed"}
+    return tuple(label for kind, label in (("pos", 1.0), ("neg", -1.0)) if needed <= {kind})
 
 
 def bound_rows(

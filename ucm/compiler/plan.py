@@ -187,7 +187,7 @@ class Plan:
         n_starts : number of starts of a non-convex model
         callback : called with every record; returning True stops the solve
         verbose : print a table of the iterations
-        bias_rule : "auto", "multipliers", "midpoint", "means", "min_error", "odds" or "zero"
+        bias_rule : "auto", "multipliers", "midpoint", "means", "min_error", "odds", "boundary", "zero"
         bound : if 0 lies in U, search for a lower bound of the optimum too, in about the time of one more
             start; `Plan.bound` searches longer
 

@@ -27,7 +27,7 @@ from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import ConstantVector, MatrixNode, Origin, VectorSum
 from ucm.language.statistics.samples import Mean, Points, Samples, kinds_of
 
-BIAS_RULES = ("auto", "multipliers", "midpoint", "means", "min_error", "odds", "zero")
+BIAS_RULES = ("auto", "multipliers", "midpoint", "means", "min_error", "odds", "boundary", "zero")
 _ROUNDING = 1e-12  # relative to the largest score
 _BINS = 1 << 16  # of a histogram of scores
 
@@ -98,10 +98,11 @@ def bias(
     rule : "multipliers" (of the mass constraints, when each class is one hull and no more: Barbero, Takeda
         and Lopez 2015, appendix E), "midpoint" (of the nearest points, when each summand uses one class),
         "means" (midpoint of the class means: Table 9 of Ito, Takeda and Toh 2015, for MM-FDA), "min_error"
-        (least training error), "odds" (least error of two normal distributions), "zero", or "auto": the first
-        of "multipliers", "midpoint" and "min_error" that applies. If the objective is 0, "auto" is
-        "min_error", because rounding decides the others. If the classes have different weights, "auto" is
-        "multipliers" or "odds", because the midpoint ignores weights
+        (least training error), "odds" (least error of two normal distributions), "boundary" (through the
+        point nearest to 0 of a set of one class), "zero", or "auto": the first of "multipliers", "midpoint"
+        and "min_error" that applies; if all samples are of one class, of "multipliers" and "boundary". If the
+        objective is 0, "auto" is "min_error", because rounding decides the others. If the classes have
+        different weights, "auto" is "multipliers" or "odds", because the midpoint ignores weights
     read_as : "pos" or "neg", if the classes stand under different matrices: the class whose matrix maps a new
         sample. "auto" is then "min_error" or "odds" of the mapped samples
     """
@@ -112,18 +113,21 @@ def bias(
         return None, "none", None
     if rule == "zero" or not w.any():
         return 0.0, "zero", None
+    single = data.source is None and abs(data.y.sum()) == data.y.size  # all samples are of one class
     rules = {
-        "multipliers": lambda: _bias_of_multipliers(form, w),
+        "multipliers": lambda: _bias_of_multipliers(form, w, single),
         "midpoint": lambda: midpoint_of(
             U, ((leaf, x) for leaf, _, x in _summands(U, data, iter(q))), lambda x: data.space.inner(w, x)
         ),
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
         "min_error": lambda: least_error_bias(data, normal),
         "odds": lambda: _bias_of_odds(data, normal),
+        "boundary": lambda: _bias_of_boundary(U, data.space.inner(w, U.evaluate(data, iter(q))[0])),
     }
     weighted = data.weighing.classes[0] != data.weighing.classes[1]
     automatic = ("multipliers", "odds", "min_error") if weighted else ("multipliers", "midpoint", "min_error")
     automatic = automatic if one_map else [n for n in automatic if n in ("odds", "min_error")]
+    automatic = ("multipliers", "boundary", "zero") if single else automatic
     for name in automatic if rule == "auto" else (rule,):
         b, rho = found if isinstance(found := rules[name](), tuple) else (found, None)
         if b is not None and math.isfinite(b):
@@ -134,12 +138,13 @@ def bias(
     )
 
 
-def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
+def _bias_of_multipliers(form: MinNorm, w: Vec, single: bool) -> tuple[float | None, float | None]:
     """Return b and rho from the multipliers of the mass constraints; (None, None) if not defined.
 
     `b = -(alpha + beta) / 2` and `rho = (alpha - beta) / 2` for the scores w'x alpha of class +1 and beta of
     class -1. Needs one uncoupled hull per class, or one joint hull, and no other summand: in
-    `0.5 * pos.mean + 0.5 * Hull(pos)` the weights do not leave their bounds at the boundary of the set.
+    `0.5 * pos.mean + 0.5 * Hull(pos)` the weights do not leave their bounds at the boundary of the set. If a
+    `single` class has samples, b is minus its score: minus the rho of a one-class SVM.
     """
     if form.couplings or form.center.any():
         return None, None
@@ -158,10 +163,19 @@ def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | N
             theta = _point_between(*interval)
             if theta is not None and weight != 0.0:
                 thresholds[label].append(-theta / weight)
+    if single:
+        scores = thresholds[1.0] + thresholds[-1.0]
+        return (-scores[0], None) if len(scores) == 1 else (None, None)
     if any(len(scores) != 1 for scores in thresholds.values()):
         return None, None
     (alpha,), (beta,) = thresholds[1.0], thresholds[-1.0]
     return -0.5 * (alpha + beta), 0.5 * (alpha - beta)
+
+
+def _bias_of_boundary(U: UncertaintySet, score: float) -> float | None:
+    """Return the bias at which the point of U with this score w'x has the value 0; None for both classes."""
+    kinds = kinds_of(U)
+    return None if len(kinds) != 1 or "signed" in kinds else -score if "pos" in kinds else score
 
 
 def _point_between(low: float, high: float) -> float | None:

@@ -555,7 +555,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         self, solver: Solver[UnitNorm], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
         """Return the answers from `start` or the default start, and from up to `starts - 1` random w."""
-        form, generator = self.form, np.random.default_rng(0)
+        form, generator = self.form, np.random.default_rng(solver.seed)
         answers = [self.answer(solver, monitor, start)]
         if monitor.bound and answers[0].witness is None and self.floor <= 0.0:
             self._bound(lower_bound_rule(form, monitor))

@@ -537,11 +537,12 @@ def bind(
     per_sample: object = None,
     *,
     square: bool = False,
+    alone: tuple[float, ...] = (),
 ) -> Data:
     """Validate samples and what is given for each, drop samples of weight 0, and return `Data`.
 
     The arguments are those of `ucm.compile`; X is `square` if it holds inner products of the samples, so that
-    its columns are samples too.
+    its columns are samples too. Labels in `alone`, of +1 and -1, may be those of all samples.
 
     Raises `DataError` for NaN or inf, no samples or features, lengths that differ, labels of more or less
     than two classes, invalid weights or groups, and `ParameterError` for an invalid `class_weight`.
@@ -555,7 +556,7 @@ def bind(
     weights = read_weights(sample_weight, table.shape[0])
     label_column = np.asarray(y)
     y = label_column.ravel() if label_column.ndim == 2 and label_column.shape[1] == 1 else y
-    values, labels = signs_of(vector("label", y, table.shape[0]), pos_label)
+    values, labels = signs_of(vector("label", y, table.shape[0]), pos_label, alone)
     groups = None if subgroup is None else read_groups(subgroup, values.size).copy()
     quantities = read_quantities(per_sample, values.size)
     weighing = UNWEIGHTED

@@ -292,16 +292,19 @@ def no_entry(name: str, where: str = "") -> DataError:
     )
 
 
-def signs_of(y: np.ndarray, pos_label: object = None) -> tuple[Vec, tuple[object, object]]:
+def signs_of(
+    y: np.ndarray, pos_label: object = None, alone: tuple[float, ...] = ()
+) -> tuple[Vec, tuple[object, object]]:
     """Return labels of two classes as -1 and +1, and the original labels of class -1 and class +1.
 
-    Raises as `classes_of`.
+    Labels in `alone`, of +1 and -1, may be those of all samples. Raises as `classes_of`.
     """
     if pos_label is None and y.dtype.kind in "biuf":
         signs = np.asarray(y, dtype=np.float64, order="C")
         plus, minus = (int(np.count_nonzero(signs == sign)) for sign in (1.0, -1.0))
         if plus + minus == signs.size:
-            _refuse_one_class(plus, minus)
+            if not (signs.size and any((signs == label).all() for label in alone)):
+                _refuse_one_class(plus, minus)
             return signs, (-1, 1)
     classes, index = classes_of(y, pos_label)
     negative, positive = signed_classes(classes, pos_label)

@@ -120,15 +120,17 @@ def sample_weights_of(
     Raises `DataError` if all samples of a class have weight 0, and `ParameterError` as `class_factors`.
     """
     counts = np.ones(y.size) if weights is None else weights
-    totals = np.array([counts[y > 0.0].sum(), counts[y < 0.0].sum()])
+    members = y > 0.0, y < 0.0
+    totals = np.array([counts[inside].sum() for inside in members])
     nonzero, samples = None, weights
     if weights is not None:
-        refuse_weightless(totals)
+        refuse_weightless(np.where([inside.any() for inside in members], totals, np.inf))
         if not weights.all():
             nonzero = np.flatnonzero(weights)
             samples = weights[nonzero]
             samples = None if (samples == 1.0).all() else samples
-    classes = signed_factors(class_weight, totals, labels)
+    balanced = totals if totals.all() else None  # without samples of a class there is no balance
+    classes = signed_factors(class_weight, balanced, labels)
     return EffectiveWeights(classes, samples, nonzero, y.size)
 
 

@@ -110,11 +110,12 @@ class Classifier(ClassifierMixin, Versioned):
         Limit of iterations; None for the default of the solver.
     time_limit : float, default=None
         Seconds for all problems of one fit together. `certificate_` has the gap that is proven by then.
-    bias_rule : "auto", "multipliers", "midpoint", "means", "min_error", "odds" or "zero", default="auto"
-        The bias b of a set: from the multipliers of the mass constraints, at the midpoint of the nearest
-        points of the classes or of the class means, with the least training error, by the odds of two normal
-        distributions of the scores, or 0. "auto" is the first of "multipliers", "midpoint" and "min_error"
-        that applies; with class weights "multipliers" or "odds"; "min_error" if the objective is 0.
+    bias_rule : str, default="auto"
+        The bias b of a set, by a rule of `Plan.solve`: from the "multipliers" of the mass constraints, at the
+        "midpoint" of the nearest points of the classes or of the class "means", with the least training error
+        "min_error", by the "odds" of two normal distributions of the scores, through the nearest point of a
+        set of one class "boundary", or "zero". "auto" is the first of "multipliers", "midpoint" and
+        "min_error" that applies; with class weights "multipliers" or "odds"; for the objective 0 "min_error".
     multi_class : "ovo" or "ovr", default="ovo"
         One against one (the most votes win, ties go to the larger sum of decision values), or one against the
         rest.

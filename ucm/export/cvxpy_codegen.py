@@ -121,6 +121,11 @@ class _Example:
         for s in sides:
             names[s] = self._name_samples(s)
         for k, s in enumerate(dict.fromkeys(model.nodes_of_type(Points))):
+            if s.weights is not None:  # the text of a mean has no weights
+                raise CompositionError(
+                    f"to_cvxpy_source: expected points without weights, got {brief(s)}; repeat points, or "
+                    "use plan.reference(), a CVXPY problem for given data"
+                )
             names[s] = f"P_{k}"
             self._define(names[s], code(s.points))
         for v in model.nodes_of_type(VectorNode):

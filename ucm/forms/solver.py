@@ -172,9 +172,11 @@ class Solver(ABC, Generic[Form]):
     ----------
     name : the name for `solver=` and `explain()`
     takes : the forms in its type, `Solver[MinNorm]` or `Solver[MinNorm | Composite]`
+    seed : of the random starts of a non-convex model
     """
 
     name: ClassVar[str]
+    seed: int = 0
     takes: ClassVar[tuple[type, ...]] = ()
 
     def __init_subclass__(cls) -> None:

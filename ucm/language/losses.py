@@ -36,10 +36,10 @@ class Hinge(SubsetLoss, ConvexLoss):
     ----------
     p : float, optional
         1 <= p < inf.
-    start : float or Param, optional
-        The margin below which a sample has a loss, of any sign.
     on : pos, neg or a group of samples, optional
         Whose samples count, as `pos` or `neg.group("A")`; None for all.
+    start : float or Param, optional
+        The margin below which a sample has a loss, of any sign.
 
     Notes
     -----

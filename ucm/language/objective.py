@@ -48,7 +48,7 @@ from ucm.language.terms import (
 
 _REMEDIES = {
     "**": "a power of the loss is Hinge(p), of a norm of w Lp(p)",
-    "@": "a penalty of D w is Quadratic(D.T @ D), LinearConstraint(D, lb, ub) or your own ProximalPenalty",
+    "@": "a penalty of D w is Quadratic(D.T @ D), LinearConstraint(D, lb, ub) or a class of your own",
     "<": "the largest of mean losses is WorstMean(loss, groups=...); losses and penalties are only added",
 }
 _REMEDIES[">"] = _REMEDIES["<"]
@@ -479,9 +479,9 @@ def combined(symbol: str, a: object, b: object) -> Any:
             "bounded differences)"
         )
     remedy = _REMEDIES.get(symbol, "write 0.5 * a + b")
+    left, right = in_parentheses(brief(a)), in_parentheses(brief(b))
     raise CompositionError(
-        f"{in_parentheses(brief(a))} {symbol} {in_parentheses(brief(b))}: expected a sum or a multiple of"
-        f" terms, got {symbol}; {remedy}"
+        f"{left} {symbol} {right}: expected a sum or a multiple of terms, got {symbol}; {remedy}"
     )
 
 

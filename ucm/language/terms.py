@@ -117,7 +117,13 @@ def counted_samples(on: object, where: str = "") -> Samples | None:
 
 
 class SubsetLoss(Node):
-    """A loss summed over all samples, or over the samples of the class or group `on`."""
+    """A loss summed over all samples, or over the samples of the class or group `on`.
+
+    Parameters
+    ----------
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
+    """
 
     on: Samples | None = converted(converter=counted_samples, default=None, kw_only=True)
 

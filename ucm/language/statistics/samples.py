@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import field, replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -300,24 +301,27 @@ class Covariance(MatrixNode, RotationInvariant):
 class Points(SampleNode):
     """Given points in place of samples: the rows of an array, such as prototypes or corners of a region.
 
-    They stand where `pos` and `neg` do, and belong to no class. Each weighs 1, and m in a `nu` counts the
-    samples only. In cross-validation every fold has all of them: what is fitted to the samples of all
-    folds does not belong here. They are points of the feature space, so that there is no kernel for them.
+    They stand where `pos` and `neg` do, and belong to no class. A weight is a repetition, as of samples, and
+    m in a `nu` counts the samples only. In cross-validation every fold has all of them: what is fitted to the
+    samples of all folds does not belong here. They are points of the feature space, so that there is no
+    kernel for them.
 
     Parameters
     ----------
     points : (k, n) array or sparse matrix
         The points, one a row.
+    weights : (k,) array, optional
+        The weight of each point, positive; None for 1 each.
 
     Attributes
     ----------
     mean : their mean, a vector
-    cov : their covariance, divided by their number (the 1/k convention)
+    cov : their covariance, divided by the sum of their weights
 
     Raises
     ------
     CompositionError
-        No matrix of finite numbers with a row.
+        No matrix of finite numbers with a row, or weights that are no k positive numbers.
 
     Examples
     --------
@@ -329,6 +333,7 @@ class Points(SampleNode):
     """
 
     points: Any
+    weights: np.ndarray | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -336,6 +341,12 @@ class Points(SampleNode):
             raise CompositionError(
                 "Points: expected an array of points, one a row, with at least one point, got "
                 f"{brief(self.points)}; write Points([[0.0, 1.0], [2.0, 0.5]]), and Point(v) for one"
+            )
+        c = self.weights
+        if c is not None and not (np.shape(c) == self.points.shape[:1] and np.all(c > 0.0)):
+            raise CompositionError(
+                f"Points: expected {self.points.shape[0]} positive weights, one for each point, got "
+                f"{brief(c)}; leave out points of weight 0, and the weights where all are 1"
             )
 
     def dimension(self, n: int | None) -> int | None:
@@ -345,10 +356,16 @@ class Points(SampleNode):
         return data.once(("points", self), lambda: SampleMap(self.points))
 
     def average(self, data: Data) -> Vec:
-        return np.asarray(self.points.mean(axis=0)).ravel()
+        c = np.ones(self.points.shape[0]) if self.weights is None else self.weights
+        return np.asarray(self.points.T @ c).ravel() / c.sum()
 
     def covariance_factor(self, data: Data) -> LinearMap:
-        return data.once(("centred", self), lambda: centered_map(self.points, self.average(data)))
+        return data.once(
+            ("centred", self), lambda: centered_map(self.points, self.average(data), self.weights)
+        )
+
+    def bound(self, data: Data) -> SampleWeights:
+        return replace(super().bound(data), weights=self.weights)
 
     @property
     def tag(self) -> str:
@@ -361,7 +378,8 @@ class Points(SampleNode):
         return notation.sub("c", "i")
 
     def __repr__(self) -> str:
-        return f"Points({source(self.points)})"
+        weights = "" if self.weights is None else f", weights={source(self.weights)}"
+        return f"Points({source(self.points)}{weights})"
 
     def formula(self, notation: Notation) -> str:
         return notation.array(self.points)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import check_fields, optional
+from ucm.data.options import SEED, check_fields, optional
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver, solver_of
@@ -34,6 +34,8 @@ class Linearize(Solver[UnitNorm]):
     ----------
     nearest
         Solver of the points of U nearest to others, in place of conic programs that would be large.
+    seed
+        Of the further starts.
 
     Notes
     -----
@@ -42,10 +44,11 @@ class Linearize(Solver[UnitNorm]):
     """
 
     nearest: Solver[MinNorm] | None = None
+    seed: int = 0
     name: ClassVar[str] = "linearize"
 
     def __post_init__(self) -> None:
-        check_fields(self, nearest=optional(solver_of(MinNorm)))
+        check_fields(self, nearest=optional(solver_of(MinNorm)), seed=SEED)
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None

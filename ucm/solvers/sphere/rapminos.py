@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import check_fields, one_of
+from ucm.data.options import SEED, check_fields, one_of
 from ucm.errors import ParameterError
 from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
@@ -57,6 +57,8 @@ class Rapminos(Solver[UnitNorm]):
     ----------
     step : "line": to the least f along a direction; "nearest": along `-N g` to the first kink, equation (29),
         with S the ties alone and without linear programs, the method as printed
+    seed
+        Of the further starts.
 
     Notes
     -----
@@ -65,10 +67,11 @@ class Rapminos(Solver[UnitNorm]):
     """
 
     step: str = "line"
+    seed: int = 0
     name: ClassVar[str] = "rapminos"
 
     def __post_init__(self) -> None:
-        check_fields(self, step=one_of("line", "nearest"))
+        check_fields(self, step=one_of("line", "nearest"), seed=SEED)
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None if form.hulls is not None else "it takes sums of reduced hulls"

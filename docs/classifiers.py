@@ -117,7 +117,7 @@ def page() -> str:
             "````{list-table}",
             ":class: zoo",
             ":header-rows: 1",
-            ":widths: 30 56 14",
+            ":widths: 26 62 12",
         ]
         lines += ["", "* - classifier", "  - declaration", "  - route, difference"]
         lines += [*rows_of(entries), "````", ""]
