@@ -18,7 +18,7 @@ from ucm import neg, pos
 from ucm.evidence.rows import certify_hulls
 from ucm.forms.monitor import Monitor
 from ucm.solvers import ActiveSet, OutOfCoreActiveSet
-from ucm.solvers.out_of_core.active_set import screened
+from ucm.solvers.out_of_core.active_set import Thresholds, screened
 from ucm.solvers.out_of_core.hulls import smoothed_newton
 from ucm.solvers.out_of_core.newton import RowSums
 
@@ -273,7 +273,7 @@ def test_rows_of_zeros_have_no_direction_to_ask_for() -> None:
 def test_the_terms_of_the_bound() -> None:
     X, y = np.array([[-2.0], [1.0], [-0.5], [3.0]]), np.array([1.0, 1.0, -1.0, -1.0])
     message = np.ones(1), np.zeros(2), np.zeros(2), (1.0, 1.0), 1.5
-    states, (sums, new) = screened(X, y, None, *message)
+    states, (sums, new) = screened(X, y, None, Thresholds(*message))
     assert sums.shortfalls.tolist() == [[2.0, 0.5], [0.5, 0.0]] and new.y.size == 0
     assert states.tolist() == [2, 0, 1, 0] and sums.nearest == 0.5
     assert sums.points[..., 0].tolist() == [[1.0, 0.0, -2.0], [3.0, -0.5, 0.0]]

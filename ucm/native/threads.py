@@ -6,7 +6,6 @@ import functools
 import os
 import threading
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
@@ -14,7 +13,7 @@ _ALONE = 9000  # entries of a matrix below which OpenBLAS takes one thread
 
 
 @functools.cache
-def _pools() -> Any:
+def _pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 

@@ -292,16 +292,16 @@ class ProximalIterate:
         h = self._curvature()
         mass, free = float(h.sum()) or 1.0, float(form.intercept)
         by_columns = self._by_columns(X.shape[1])
-        if self.systems is not None or by_columns or self.rows:
-            mean = np.asarray(X.T @ h) * (free / mass)
-            H: Any = None
+        if by_columns or self.systems is not None:  # products take the place of a matrix
+            mean, H = np.asarray(X.T @ h) * (free / mass), None
             if by_columns:
                 H = Columns(X.tocsc() if sparse.issparse(X) else np.asfortranarray(X), h, mean, mass)
-            elif self.systems is None:
-                curved = np.flatnonzero(h)
-                rows = X[curved].toarray() if sparse.issparse(X) else X[curved]
-                H = np.sqrt(h[curved])[:, None] * (rows - mean)
-            work = (0.5 * self.cost, 0, 0.0) if H is None or by_columns else (0.0, 1, 0.0)
+            self.monitor.passes += 0.5 * self.cost
+        elif self.rows:
+            mean, curved = np.asarray(X.T @ h) * (free / mass), np.flatnonzero(h)
+            rows = X[curved].toarray() if sparse.issparse(X) else X[curved]
+            H = np.sqrt(h[curved])[:, None] * (rows - mean)
+            self.monitor.systems += 1
         else:
             H, s = weighted_sums(X, h)
             for V, S in self.losses.coupling(self.t):
@@ -317,10 +317,8 @@ class ProximalIterate:
                 H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
             mean, fraction = s / mass, X.shape[1] / form.n
             fraction *= fraction * np.count_nonzero(h) / form.m
-            work = (0.0, 1, 0.5 * self.squares * fraction / form.entries * self.cost)
-        self.monitor.passes += work[0]
-        self.monitor.systems += work[1]
-        self.monitor.hessian_passes += work[2]
+            self.monitor.hessian_passes += 0.5 * self.squares * fraction / form.entries * self.cost
+            self.monitor.systems += 1
         self.model = _Model(features, X, H, mean, mass, h)
         return self.model
 

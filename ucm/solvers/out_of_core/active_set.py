@@ -49,6 +49,16 @@ class PassSums(NamedTuple):
     nearest: float
 
 
+class Thresholds(NamedTuple):
+    """What a screening pass compares: by class c, `d = f_c w'x - theta_c` with 0, and with -depth."""
+
+    w: Vec
+    theta: Vec
+    reach: Vec
+    factors: tuple[float, float]
+    depth: float
+
+
 class NewRows(NamedTuple):
     """Rows of a block that join the active set: rows, labels times weights, states before, places."""
 
@@ -62,17 +72,13 @@ def screened(
     X: Matrix,
     y: ArrayLike,
     state: NDArray[np.int8] | None,
-    w: Vec,
-    theta: Vec,
-    reach: Vec,
-    factors: tuple[float, float],
-    depth: float,
+    at: Thresholds,
 ) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
     """Classify the rows of a block by their thresholds; return states, sums and rows that become active."""
 
     def of_part(p: slice, X: Matrix, y: Vec) -> list[tuple[NDArray[np.int8], PassSums, NewRows]]:
         before = None if state is None else state[p]
-        states, sums, new = _screened(X, y, before, w, theta, reach, factors, depth)
+        states, sums, new = _screened(X, y, before, at)
         return [(states, sums, new._replace(places=p.start + new.places))]
 
     states, sums, new = zip(*by_parts(of_part, X, y, operator.add), strict=True)
@@ -87,14 +93,7 @@ def _added(sums: Sequence[PassSums]) -> PassSums:
 
 
 def _screened(
-    X: Matrix,
-    y: Vec,
-    state: NDArray[np.int8] | None,
-    w: Vec,
-    theta: Vec,
-    reach: Vec,
-    factors: tuple[float, float],
-    depth: float,
+    X: Matrix, y: Vec, state: NDArray[np.int8] | None, at: Thresholds
 ) -> tuple[NDArray[np.int8], PassSums, NewRows]:
     """Return the states, sums and new rows of a part of a block.
 
@@ -104,8 +103,8 @@ def _screened(
     """
     positive, c = y > 0.0, np.abs(y)
     side = (~positive).astype(np.intp)
-    d = np.asarray(X @ w).ravel() * np.take(factors, side) - np.take(theta, side)
-    distances, near = [d] if np.isinf(depth) else [d, d + depth], np.take(reach, side)
+    d = np.asarray(X @ at.w).ravel() * np.take(at.factors, side) - np.take(at.theta, side)
+    distances, near = [d] if np.isinf(at.depth) else [d, d + at.depth], np.take(at.reach, side)
     zone, join = np.zeros(y.size, dtype=np.int8), np.zeros(y.size, dtype=bool)
     short, nearest = np.zeros((2, 2)), np.inf
     for k, v in enumerate(distances):
@@ -328,8 +327,8 @@ class ActiveSetRun(ABC, Generic[Form]):
 
     def screen(self) -> tuple[int, PassSums]:
         """Screen all rows in a pass, add new ones to the active set; return their number and the sums."""
-        message = self.w, self.theta, self.reach, self.factors, self.depth
-        blocks = self.form.data.source.map_reduce(screened, *message, states=self.states)
+        at = Thresholds(self.w, self.theta, self.reach, self.factors, self.depth)
+        blocks = self.form.data.source.map_reduce(screened, at, states=self.states)
         self.monitor.count_read()
         new = self.active.add([rows for _, rows in blocks], self.caps)
         return new, _added([sums for sums, _ in blocks])
