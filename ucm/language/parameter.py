@@ -20,7 +20,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import OPERATORS, Node, RotationInvariant, as_number, number_source, source
+from ucm.language.node import OPERATORS, Node, RotationInvariant, as_number, number_source, with_value
 from ucm.language.notation import Notation
 
 
@@ -398,11 +398,6 @@ def value(scalar: Scalar) -> float:
 def declared_value(scalar: Scalar) -> float:
     """Return the declared value of a scalar, which for a relative parameter is its fraction."""
     return scalar.value if isinstance(scalar, Expression) else scalar
-
-
-def with_value(scalar: Scalar) -> str:
-    """Return the source text of a scalar for an error message, with the value of a `BinaryExpression`."""
-    return f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else source(scalar)
 
 
 def as_factor(c: object) -> Scalar | None:
