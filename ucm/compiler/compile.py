@@ -33,8 +33,8 @@ from ucm.forms.monitor import Monitor, check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
-from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.objective import Objective, as_declared
+from ucm.language.robust import RobustMargin
 from ucm.language.robust_samples import check_quantities
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.ranges.relative_sizes import with_numbers
@@ -116,7 +116,7 @@ def compile(
         "class_weight": class_weight, "sample_weight": sample_weight, "subgroup": subgroup,
         "pos_label": pos_label, "per_sample": per_sample,
     }  # fmt: skip
-    declared = model if isinstance(model, Objective) else as_model(model, "compile")
+    declared = as_declared(model, "compile")
     check_asked(solver)
     began = time.perf_counter()
     data, gram = bound(declared, X, y, kernel, of_samples, kernel_params)
@@ -246,11 +246,9 @@ def solve(
     -2.9293
     """
     of_compile = (*SAMPLE_OPTIONS, *KERNEL_OPTIONS)
-    names = [name for name in of_compile if name in options]
-    to_compile = {name: options.pop(name) for name in names}
+    to_compile = {name: options.pop(name) for name in of_compile if name in options}
     solve_options = options_of(Plan.solve)
-    if any(name not in solve_options for name in options):
-        unknown = [name for name in options if name not in solve_options]
+    if unknown := [name for name in options if name not in solve_options]:
         raise unknown_option("solve", unknown, [*options_of(solve), *of_compile, *solve_options])
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()

@@ -7,7 +7,6 @@ or tuples of these. Equality and hash are structural; `repr` is source text; `st
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import sys
 from abc import ABCMeta, abstractmethod
@@ -164,15 +163,20 @@ def restricted(
     `words` state the restriction in a message, which ends with the remedy.
     """
 
-    def check(x: Any, where: str) -> None:
-        number = getattr(x, "value", x)
-        if not holds(number):
-            derived = number is not x and x not in x._params.values()
-            got = f"{x!r} = {number:.6g}" if derived else source(x)
+    def check(x: object, where: str) -> None:
+        if not holds(getattr(x, "value", x)):
+            got = with_value(x)
             got = got if len(got) <= 200 else brief(x)
             raise CompositionError(f"{where}: {words}, got {got}; {remedy}")
 
     return field(default=default, kw_only=kw_only, metadata={"check": check})
+
+
+def with_value(x: Any) -> str:
+    """Return the source text of a field value for a message, with the value of an arithmetic expression."""
+    number = getattr(x, "value", x)
+    derived = number is not x and x not in x._params.values()
+    return f"{x!r} = {number:.6g}" if derived else source(x)
 
 
 def _refusing(init: Callable[..., None]) -> Callable[..., None]:
@@ -183,18 +187,15 @@ def _refusing(init: Callable[..., None]) -> Callable[..., None]:
         try:
             init(self, *args, **kwargs)
         except TypeError as error:
-            try:
-                inspect.signature(init).bind(self, *args, **kwargs)
-            except TypeError:
-                shown = [f for f in _in_order(type(self)) if f.compare]
-                names = ", ".join(f"{f.name}=..." if f.kw_only else f.name for f in shown)
-                name = type(self).__name__
-                got = ", ".join([*map(brief, args), *(f"{word}={brief(x)}" for word, x in kwargs.items())])
-                raise CompositionError(
-                    f"{name}: takes {names or 'nothing'}, got {got or 'nothing'}; "
-                    f"{self.remedy.format(f'{name}({names})')}"
-                ) from error
-            raise
+            at = error.__traceback__
+            if at is None or at.tb_next is not None:  # it is of a frame inside of init, not of the arguments
+                raise
+            shown = [f for f in _in_order(type(self)) if f.compare]
+            names = ", ".join(f"{f.name}=..." if f.kw_only else f.name for f in shown)
+            name, words = type(self).__name__, [f"{word}={brief(x)}" for word, x in kwargs.items()]
+            got = ", ".join([*map(brief, args), *words]) or "nothing"
+            remedy = self.remedy.format(f"{name}({names})")
+            raise CompositionError(f"{name}: takes {names or 'nothing'}, got {got}; {remedy}") from error
 
     return refusing
 

@@ -20,7 +20,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import OPERATORS, Node, RotationInvariant, as_number, number_source, source
+from ucm.language.node import OPERATORS, Node, RotationInvariant, as_number, number_source, with_value
 from ucm.language.notation import Notation
 
 
@@ -55,10 +55,6 @@ class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
         The other parameters keep their values. None if the expression is not known to be monotone: if the
         parameter occurs twice, or in a sum in a denominator.
         """
-
-    def leaves(self) -> tuple[Param, ...]:
-        """Return the `Param`s in the expression, once for each occurrence."""
-        return self.nodes_of_type(Param)
 
     def without_ranges(self) -> Self:
         return replace(super().without_ranges(), ranges=())
@@ -287,7 +283,7 @@ class BinaryExpression(Expression):
 
     @functools.cached_property
     def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return any(p.relative for p in self.leaves())
+        return any(p.relative for p in self._params.values())
 
     def at(self, read: Callable[[Param], float]) -> float:
         left, right = (x.at(read) if isinstance(x, Expression) else x for x in (self.left, self.right))
@@ -349,7 +345,7 @@ class BinaryExpression(Expression):
 
 def holds(scalar: Scalar, name: str) -> TypeGuard[Expression]:
     """Return True if the scalar depends on the `Param` of this name."""
-    return isinstance(scalar, Expression) and any(p.name == name for p in scalar.leaves())
+    return isinstance(scalar, Expression) and name in scalar._params
 
 
 def _combined(operation: str, left: object, right: object) -> object:
@@ -398,11 +394,6 @@ def value(scalar: Scalar) -> float:
 def declared_value(scalar: Scalar) -> float:
     """Return the declared value of a scalar, which for a relative parameter is its fraction."""
     return scalar.value if isinstance(scalar, Expression) else scalar
-
-
-def with_value(scalar: Scalar) -> str:
-    """Return the source text of a scalar for an error message, with the value of a `BinaryExpression`."""
-    return f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else source(scalar)
 
 
 def as_factor(c: object) -> Scalar | None:
@@ -501,7 +492,7 @@ class Parameters(Scope):
         scalar, nonneg = size.declared, not (signed or size is x)
         if not isinstance(scalar, Expression):
             return size.number
-        for p in scalar.leaves():
+        for p in scalar._params.values():
             if p.name not in self._known:
                 above = nonneg and p is scalar  # a parameter of an expression may be negative
                 self._known[p.name] = cp.Parameter(name=p.name, value=p.value, nonneg=above)

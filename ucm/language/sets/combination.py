@@ -38,6 +38,7 @@ from ucm.language.node import (
     signed_sum,
     some,
     source,
+    with_value,
 )
 from ucm.language.objective import PenaltySum, ScaledPenalty
 from ucm.language.parameter import (
@@ -47,7 +48,6 @@ from ucm.language.parameter import (
     declared_value,
     is_zero,
     value,
-    with_value,
     within,
 )
 from ucm.language.penalties.constraints import LinearConstraint
