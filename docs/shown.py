@@ -78,6 +78,7 @@ PENALTIES = {
     "ElasticNet": ucm.ElasticNet(Param("ratio", 0.5)),
     "GroupLasso": ucm.GroupLasso([0, 0]),
     "Quadratic": ucm.Quadratic([[1.0, 0.6], [0.6, 1.0]]),
+    "KSupport": ucm.KSupport(1),
     "LinearConstraint": ucm.LinearConstraint([[1.0, -1.0]], -0.5, 1.0),
     "Bounds": ucm.Bounds([-0.5, 0.0], 1.0),
     "NonNegative": ucm.NonNegative(),

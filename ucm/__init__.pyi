@@ -52,10 +52,12 @@ from .language.penalties import MCP as MCP
 from .language.penalties import SCAD as SCAD
 from .language.penalties import Bounds as Bounds
 from .language.penalties import CappedL1 as CappedL1
+from .language.penalties import Cardinality as Cardinality
 from .language.penalties import ElasticNet as ElasticNet
 from .language.penalties import ExpL0 as ExpL0
 from .language.penalties import GroupLasso as GroupLasso
 from .language.penalties import GroupMCP as GroupMCP
+from .language.penalties import KSupport as KSupport
 from .language.penalties import LinearConstraint as LinearConstraint
 from .language.penalties import LInf as LInf
 from .language.penalties import Lp as Lp

@@ -26,15 +26,22 @@ from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
-from ucm.errors import ParameterError, SolverError
+from ucm.errors import CompositionError, ParameterError, SolverError, brief
 from ucm.evidence.certificate import is_proven, without_lower_bound
-from ucm.evidence.objective import certify_objective, constraint_multipliers, is_local, is_unattained
+from ucm.evidence.objective import (
+    certify_objective,
+    certify_parts,
+    constraint_multipliers,
+    is_local,
+    is_unattained,
+)
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
 from ucm.forms.bound import FeatureNormal, KernelNormal, Normal
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import (
+    BestSubset,
     Composite,
     DifferenceOfConvex,
     declared_plane,
@@ -45,8 +52,9 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, split_scalar
+from ucm.language.penalties.cardinality import KSupport, fixed
 from ucm.language.penalties.combined import CombinedPenalty
-from ucm.language.penalties.constraints import check_constraints
+from ucm.language.penalties.constraints import LinearConstraint, check_constraints
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.statistics.affine import Statistic
 from ucm.language.terms import Penalty
@@ -113,7 +121,7 @@ class _PenalizedLowering(Lowering[Form]):
         return verify_objective(self.model, self.data, solution, self._root, tol, **options)
 
 
-class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
+class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | BestSubset]):
     """The lowering of `loss + penalty` to `min G - H`; to `min G` if H is 0 and DCA is not requested."""
 
     def __init__(
@@ -138,6 +146,8 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         With a kernel, w has the coordinates of the span of the samples.
         """
         model, data, gram, solver = bound.model, bound.data, bound.gram, bound.requested
+        if model.relaxed:
+            return BestSubsetLowering.candidates(bound)
         hidden = bound.hides_features  # penalties use the features
         if not hidden and model.penalty.nodes_of_type(Statistic):
             model = replace(model, penalty=evaluated(model.penalty, data))
@@ -178,7 +188,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
 
     def run(
         self,
-        solver: Solver[Composite | DifferenceOfConvex],
+        solver: Solver[Composite | DifferenceOfConvex | BestSubset],
         monitor: Monitor,
         start: Answer | None,
         starts: int,
@@ -189,7 +199,10 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             return [self.answer(solver, monitor, start)]
 
     def answer(
-        self, solver: Solver[Composite | DifferenceOfConvex], monitor: Monitor, start: Answer | None
+        self,
+        solver: Solver[Composite | DifferenceOfConvex | BestSubset],
+        monitor: Monitor,
+        start: Answer | None,
     ) -> Answer:
         answer = super().answer(solver, monitor, start)
         return replace(answer, w=self.split.G.penalty.project_domain(answer.plane[0]))  # rounding left it
@@ -247,6 +260,58 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             given = constraint_multipliers(self.model, self.data, w, b, weights)
             recovered = replace(recovered, multipliers=given)
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
+
+
+class BestSubsetLowering(ObjectiveLowering):
+    """The lowering of `loss + c * L2() + Cardinality(k)`, which has convex lower bounds."""
+
+    def __init__(self, model: Objective, data: Data, requested: str | Solver = "auto") -> None:
+        super().__init__(model, data, requested)
+        self.form = self.subset = BestSubset.of(self.split.G)
+
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        model = bound.model
+        if bound.hides_features:
+            check_features(model)
+        G, H = model.dc()
+        squares = [R for R in G.penalties if split_scalar(R)[1].nodes_of_type(KSupport)]
+        declared = model.penalty.nodes_of_type(KSupport)
+        declared += model.penalty.nodes_of_type(LinearConstraint)
+        if H.losses or H.penalties or len(model.relaxed) > 1 or declared or not squares:
+            raise CompositionError(
+                f"{model.relaxed[0]!r}: expected one such constraint beside a multiple of L2(), otherwise "
+                "convex losses, and penalties without k-support norms and constraints but NonNegative(), got "
+                f"{brief(model)}; write for example Hinge() + 0.5 * L2() + Cardinality(5)"
+            )
+        model = replace(model, penalty=evaluated(model.penalty, bound.data))
+        return (cls(model, bound.data, bound.requested),)
+
+    @property
+    def regime(self) -> Regime:
+        return Regime(False, "branch and bound, with convex lower bounds of the global optimum")
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        w, b = declared_plane(self.model, *answer.plane)
+        normal = FeatureNormal(self.data.X, w)
+        certificate = certify_parts(self.model, self.data, normal, b, answer.parts, answer.slopes, tol)
+        return Proof(answer, certificate, certificate.primal, w, b)
+
+    def _on_support(self, solution: Solution | None) -> Objective:
+        """Return the convex objective over the support of a solution; the model itself without one."""
+        if solution is None or solution.w is None:
+            return self.model
+        kinds = solution.w != 0.0, solution.w == 0.0
+        known = np.array([*self.subset.support.included, *self.subset.support.excluded], dtype=int)
+        at = (tuple(np.setdiff1d(np.flatnonzero(kind), known).tolist()) for kind in kinds)
+        return replace(self.model, penalty=fixed(self.model.penalty, *at))
+
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        """Return the CVXPY problem over the support of a solution; without one the convex relaxation."""
+        return majorant(self._on_support(at), self.data, None, 0.0, self._root, scaled)
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        return verify_objective(self._on_support(solution), self.data, solution, self._root, tol, **options)
 
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:

@@ -426,9 +426,9 @@ def takes(model: Objective) -> bool:
     """True if an out-of-core solver takes an objective.
 
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
-    losses are of one kind. No worst mean.
+    losses are of one kind. No worst mean, and no limit of the number of features.
     """
-    if model.dc()[0].joint:
+    if model.dc()[0].joint or model.relaxed:
         return False
     losses, subtracted_losses = model.loss.split()
     penalties, subtracted_penalties = model.penalty.split()

@@ -7,7 +7,7 @@ conjugates. The form that a solver was given is not used, so that a wrong one ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from ucm.forms.bound import FeatureNormal, Normal, SampleDual, lower_bound
 from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
+from ucm.forms.solver import Part
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import ConvexPart, Objective
+from ucm.language.penalties.cardinality import fixed
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import active_multipliers, constraints_of, joined, merged
 from ucm.language.terms import ConvexLoss
@@ -117,8 +119,53 @@ def certify_objective(
         cancelled = sum(normal.value(R) for R in G.penalties) + float(np.abs(plane.margin) @ np.abs(margin))  # type: ignore[arg-type]
         # where a kernel is indefinite, the dual may exceed the primal objective
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)
-    kind = "global" if model.convex else "local"
+    kind = "local" if H.losses or H.penalties else "global"
     return of_objective(primal, dual, violation, at_zero, cancelled, kind=kind, wrong=wrong)
+
+
+def certify_parts(
+    model: Objective,
+    data: Data,
+    normal: FeatureNormal,
+    b: float,
+    parts: Sequence[tuple[Part, Vec]],
+    slopes: Vec | None,
+    tol: float = 0.0,
+) -> Certificate:
+    """Return the certificate of (w, b) for an objective with at most k features, by parts that cover it.
+
+    A feature divides a part of the problem into those w that have it among the k and those that do not. The
+    optimum is at least the least of the bounds of the parts, each by Fenchel duality at its own dual point
+    for the convex envelope of the penalty in the part. Parts that do not cover all w, or none, leave the
+    bound of the whole problem at `slopes`.
+    """
+    whole = certify_objective(model, data, normal, b, slopes, tol)
+    if not covers([part for part, _ in parts]):
+        return whole
+    bound, violation = np.inf, 0.0
+    for part, point in parts:
+        confined = replace(model, penalty=fixed(model.penalty, *part))
+        found = certify_objective(confined, data, normal, b, point)
+        bound, violation = min(bound, found.dual), max(violation, found.violation)
+        if bound <= whole.dual:
+            return whole
+    at_zero, wrong = _loss(model, data, np.zeros(data.m)), fault("the division into parts", model)
+    return of_objective(whole.primal, bound, violation, at_zero, kind="global", wrong=wrong)
+
+
+def covers(parts: Sequence[Part]) -> bool:
+    """Return True if the parts are the leaves of a tree, each node of which divides by one feature."""
+    if len(parts) <= 1:
+        return bool(parts) and not any(parts[0])
+    common = set.intersection(*({*part.included, *part.excluded} for part in parts))
+    if not common:
+        return False
+    j = min(common)
+    sides = ([part for part in parts if j in part.included], [part for part in parts if j in part.excluded])
+    return all(
+        covers([Part(*(tuple(i for i in names if i != j) for names in part)) for part in side])
+        for side in sides
+    )
 
 
 def _loss(model: Objective, data: Data, margin: Vec) -> float:

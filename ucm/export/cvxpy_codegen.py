@@ -28,6 +28,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import Expression, Param, Scalar, Scope, Size, value
+from ucm.language.penalties.cardinality import FeatureCount
 from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
@@ -238,6 +239,12 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
         raise CompositionError(
             f"to_cvxpy_source: {', '.join(model.relative_names())} of {model!r} is a fraction of the "
             "interval of data, and the text has none; give the numbers, model.substitute(solution.params)"
+        )
+    for R in model.nodes_of_type(FeatureCount):
+        raise CompositionError(
+            f"to_cvxpy_source: expected terms without further variables for each feature, got {R!r}; use "
+            "plan.reference(), a CVXPY problem for given data: of a cardinality the convex relaxation, "
+            "or the problem over the support of a solution"
         )
     first, second = (_Program(model, _Example(model, k)) for k in (0, 1))
     return _generalised(model, first, second)

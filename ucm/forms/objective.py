@@ -15,10 +15,11 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.errors import EmptySetError
 from ucm.forms.bound import FeatureNormal, SampleDual, split_at_kinks, times
-from ucm.forms.solver import Answer, Expected
+from ucm.forms.solver import Answer, Expected, Part
 from ucm.language.contracts import BoundDomain
 from ucm.language.losses import ShiftedHinge
 from ucm.language.objective import Objective, ScaledPenalty, multiplied, of_all, split_scalar
+from ucm.language.penalties.cardinality import KSupport, fixed
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import joined
 from ucm.language.terms import (
@@ -499,6 +500,36 @@ class DifferenceOfConvex:
         """Return a subgradient of H, as slopes in the margins and in w."""
         normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
         return LinearTerm(-slopes_of(self.parts, margin), normal)
+
+
+@dataclass(frozen=True)
+class BestSubset:
+    """The problem of a composite whose w has at most k nonzero entries.
+
+    Attributes
+    ----------
+    G : the composite with the convex envelope `KSupport`, equal to the problem at every such w
+    support : the envelope, with k and the features that are included and excluded from the start
+    """
+
+    G: Composite
+    support: KSupport
+
+    @classmethod
+    def of(cls, G: Composite) -> BestSubset:
+        """Return the form of a composite with one term `c KSupport(k)`."""
+        return cls(G, next(R for _, R in map(split_scalar, G.penalties) if isinstance(R, KSupport)))
+
+    @property
+    def expected(self) -> Expected:
+        return self.G.expected
+
+    def node(self, part: Part) -> Composite:
+        """Return the relaxed problem over the w of a part: with further features included and excluded."""
+        form = copy.copy(self.G)
+        vars(form).pop("penalty", None)
+        vars(form)["penalties"] = tuple(fixed(R, *part) for R in self.G.penalties)
+        return form
 
 
 def hinged(penalties: tuple[ProximalPenalty, ...], unit: float) -> tuple[ProximalPenalty, ...] | None:

@@ -38,6 +38,7 @@ from ucm.language.terms import (
     Loss,
     Penalty,
     ProximalPenalty,
+    Relaxed,
     Subgroup,
     SubtractedPart,
     Term,
@@ -248,6 +249,13 @@ class PenaltySum(TermSum, Penalty):
 
     terms: tuple[Penalty, ...] = some("penalty")
 
+    def split(self) -> tuple[tuple, tuple]:
+        """Return the split of the sum, where some terms are relaxed that of its convex lower bound."""
+        added, subtracted = super().split()
+        for R in self.nodes_of_type(Relaxed):
+            added = R.envelope(added)
+        return added, subtracted
+
     def value(self, w: Vec, /) -> float:
         return sum(term.value(w) for term in self.terms)
 
@@ -371,11 +379,16 @@ class Objective(SolvableModel, Term, RotationInvariant):
         joint = self.loss.nodes_of_type(JointLoss)
         return ConvexPart(added, plus, joint), ConvexPart(subtracted, minus)
 
+    @functools.cached_property
+    def relaxed(self) -> tuple[Relaxed, ...]:
+        """The penalties in whose place the split has a convex lower bound."""
+        return tuple(R for R in self.penalty.nodes_of_type(Relaxed) if not R.exact)
+
     @property
     def convex(self) -> bool:
-        """True if the split of the objective has no subtracted part."""
+        """True if the split of the objective is exact, and has no subtracted part."""
         H = self.dc()[1]
-        return not H.losses and not H.penalties
+        return not H.losses and not H.penalties and not self.relaxed
 
     def __repr__(self) -> str:
         terms = f"{self.loss!r} + {self.penalty!r}"

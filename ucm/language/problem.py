@@ -246,6 +246,8 @@ def _objective(model: Objective) -> dict[str, str]:
     margins = f"t_{{i}} = y_{{i}}{model.score('x_{i}')}"
     primal = {"primal": rf"\min_{{{model.variables}}} {total},\quad {margins}"}
     G, H = model.dc()
+    if model.relaxed:
+        return {**primal, "at least": rf"\min_{{{model.variables}}} {G.formula(LATEX)}"}
     if not model.convex:
         parts = {"added": G.formula(LATEX), "subtracted": H.formula(LATEX)}
         return {**primal, **parts}

@@ -448,6 +448,22 @@ class BoxSupport(ProximalPenalty):
         return box_cone(z, *self.box())
 
 
+class Relaxed(Penalty):
+    """A penalty that is no difference of convex functions, with a convex lower bound of its sum."""
+
+    @property
+    @abstractmethod
+    def exact(self) -> bool:
+        """True if the lower bound is the sum itself."""
+
+    @abstractmethod
+    def envelope(self, added: Sequence[ProximalPenalty]) -> tuple[ProximalPenalty, ...]:
+        """Return convex penalties whose sum is at most that of the given ones and this penalty."""
+
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
+        return self.envelope(()), ()
+
+
 class FoldedConcave(Penalty):
     """A penalty `sum_j r(|w_j|)`, r concave and increasing from r(0) = 0, its slope finite at 0.
 

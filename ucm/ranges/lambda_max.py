@@ -77,6 +77,8 @@ def is_multiple(penalty: Penalty, name: str, n: int) -> bool:
         heights = [penalty.with_params(**{name: x}).value(w) for x in (1.0, 2.0, 3.0)]
     except CompositionError:
         return False
+    if not np.isfinite(heights).all():
+        return False
     first, second = np.diff(heights)
     return bool(first > 0.0) and math.isclose(first, second, rel_tol=1e-9)
 
