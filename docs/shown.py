@@ -67,6 +67,7 @@ LOSSES = {
     "Exponential": ucm.Exponential(),
     "Ramp": ucm.Ramp(Param("mu", 1.0)),
     "WorstMean": ucm.WorstMean(ucm.Hinge(), weights=ucm.CappedSimplex(1 / Param("beta", 0.5), relative=True)),
+    "WassersteinObjective": ucm.WassersteinObjective(ucm.Hinge(), eps=0.1, kappa=1.0),
     "Objective": ucm.models.svm(0.5),
 }
 PENALTIES = {
@@ -82,6 +83,7 @@ PENALTIES = {
     "LinearConstraint": ucm.LinearConstraint([[1.0, -1.0]], -0.5, 1.0),
     "Bounds": ucm.Bounds([-0.5, 0.0], 1.0),
     "NonNegative": ucm.NonNegative(),
+    "Cardinality": ucm.Cardinality(1),
     "CappedL1": ucm.CappedL1(a),
     "ExpL0": ucm.ExpL0(Param("a", 2.0)),
     "MCP": ucm.MCP(),

@@ -85,6 +85,7 @@ from .language.statistics.samples import PooledMean as PooledMean
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed
+from .language.wasserstein import WassersteinObjective as WassersteinObjective
 from .language.worst_mean import WorstMean as WorstMean
 from .ranges.interval import Interval as Interval
 from .ranges.relative_sizes import admissible as admissible

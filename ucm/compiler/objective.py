@@ -38,6 +38,7 @@ from ucm.evidence.objective import (
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
 from ucm.forms.bound import FeatureNormal, KernelNormal, Normal
+from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import (
@@ -51,13 +52,15 @@ from ucm.forms.objective import (
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.losses import Hinge
-from ucm.language.objective import Objective, split_scalar
+from ucm.language.objective import Objective, ScaledPenalty, split_scalar
+from ucm.language.parameter import value
 from ucm.language.penalties.cardinality import KSupport, fixed
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint, check_constraints
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.statistics.affine import Statistic
 from ucm.language.terms import Penalty
+from ucm.language.wasserstein import WassersteinObjective
 from ucm.native import blas_threads
 from ucm.solvers import DCA
 from ucm.solvers.smo.problem import Pairs
@@ -146,6 +149,8 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
         With a kernel, w has the coordinates of the span of the samples.
         """
         model, data, gram, solver = bound.model, bound.data, bound.gram, bound.requested
+        if model.coupled:
+            return FlipsLowering.candidates(bound)
         if model.relaxed:
             return BestSubsetLowering.candidates(bound)
         hidden = bound.hides_features  # penalties use the features
@@ -260,6 +265,41 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
             given = constraint_multipliers(self.model, self.data, w, b, weights)
             recovered = replace(recovered, multipliers=given)
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
+
+
+class FlipsLowering(ObjectiveLowering):
+    """The lowering of a Wasserstein ball with label flips; of labels that stay to a norm beside the mean."""
+
+    model: WassersteinObjective
+
+    def __init__(self, model: WassersteinObjective, data: Data, requested: str | Solver = "auto") -> None:
+        self.model, self.data, self.requested = model, data, requested
+        weights, free = (data.factors / data.factors.sum(),), model.intercept is not None
+        if value(model.kappa) == np.inf:
+            penalty = ScaledPenalty(value(model.eps), model.length)
+            self.form = Composite(data.X, data.y, (model.loss,), (penalty,), weights, intercept=free)
+        else:
+            self.form = FlipComposite(data.X, data.y, (model.loss,), (), weights, intercept=free, model=model)
+        self.split = DifferenceOfConvex(self.form)
+
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        data = bound.data
+        if bound.hides_features:
+            check_features(bound.model)
+            data = in_its_space(data, bound.gram)
+        return (cls(bound.model, data, bound.requested),)
+
+    def describe(self) -> dict[str, str]:
+        return {"data": self.describe_data()}
+
+    def _proof(self, answer: Answer, tol: float) -> Proof:
+        w, b = answer.plane
+        normal = FeatureNormal(self.data.X, w)
+        certificate = certify_objective(
+            self.model, self.data, normal, b, answer.slopes, tol, answer.multipliers
+        )
+        return Proof(answer, certificate, certificate.primal, w, b)
 
 
 class BestSubsetLowering(ObjectiveLowering):

@@ -428,7 +428,7 @@ def takes(model: Objective) -> bool:
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
     losses are of one kind. No worst mean, and no limit of the number of features.
     """
-    if model.dc()[0].joint or model.relaxed:
+    if model.dc()[0].joint or model.relaxed or model.coupled:
         return False
     losses, subtracted_losses = model.loss.split()
     penalties, subtracted_penalties = model.penalty.split()

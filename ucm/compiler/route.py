@@ -10,6 +10,7 @@ from typing import Any
 from ucm import solvers
 from ucm.errors import ParameterError, SolverError, brief, did_you_mean
 from ucm.forms.distance import MinNorm
+from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, WorstComposite
@@ -247,6 +248,7 @@ _WORDS = {
     RowLosses: "losses with the squared l2 norm over rows that are read block by block",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
+    FlipComposite: "a Wasserstein ball with label flips",
     WorstComposite: "the worst mean of a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",
     BestSubset: "a convex loss with the squared l2 norm and at most k features",
@@ -377,8 +379,8 @@ def unknown(requested: str | Solver, forms: Sequence[object]) -> ParameterError 
             f'solver {requested.name!r} does not take this model: it takes {takes}; use solver="auto"'
         )
     names = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
-    around = {Composite: ', "dca"', BestSubset: ', "branch-and-bound"'}
-    other = '"auto"' + next((word for kind, word in around.items() if isinstance(forms[-1], kind)), "")
+    around = {Composite: ', "dca"', WorstComposite: ', "dca"', BestSubset: ', "branch-and-bound"'}
+    other = '"auto"' + around.get(type(forms[-1]), "")
     return ParameterError(
         f"solver: expected {other}, a solver instance or one of {', '.join(names)}; got {brief(requested)}"
         + did_you_mean([requested], list(names))

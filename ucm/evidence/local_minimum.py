@@ -54,7 +54,7 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
     if isinstance(model, Objective) and w is not None and b is not None and data.source is None:
         G = model.dc()[0]
         _, _, s, not_separable = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
-        if not s and not not_separable and not G.joint and model.intercept == "free":
+        if not s and not not_separable and not G.joint and not model.coupled and model.intercept == "free":
             proven = strict_local_minimum(model, data, w, b) is None
             return replace(solution.certificate, kind="strict local") if proven else solution.certificate
         expected = (

@@ -18,6 +18,7 @@ from ucm.evidence.feasible_point import moved_inside, projected
 from ucm.evidence.penalty_split import split_by_program
 from ucm.evidence.support import SupportFunction
 from ucm.forms.bound import FeatureNormal, Normal, SampleDual, lower_bound
+from ucm.forms.flips import FlippedSamples
 from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
@@ -28,6 +29,7 @@ from ucm.language.penalties.cardinality import fixed
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import active_multipliers, constraints_of, joined, merged
 from ucm.language.terms import ConvexLoss
+from ucm.language.wasserstein import WassersteinObjective
 from ucm.language.worst_mean import maximum
 
 _NEAR, _JUMP = 1e-7, 1e-3  # a slope that changes by more than _JUMP within _NEAR of a margin has a kink
@@ -88,6 +90,8 @@ def certify_objective(
     of the set is a lower bound. Up to three weights are tried: the `multipliers`, with the maximal weights at
     (w, b) in place of None; the maximal weights; and those whose slopes at (w, b) are nearest to `slopes`.
     """
+    if isinstance(model, WassersteinObjective) and isinstance(normal, FeatureNormal):
+        return _certify_flips(model, data, normal, b, slopes, tol, multipliers)
     if model.penalised and isinstance(normal, FeatureNormal):
         w, b = lifted_plane(model, normal.w, b)
         model, data = lifted(model, data)
@@ -121,6 +125,32 @@ def certify_objective(
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)
     kind = "local" if H.losses or H.penalties else "global"
     return of_objective(primal, dual, violation, at_zero, cancelled, kind=kind, wrong=wrong)
+
+
+def _certify_flips(
+    model: WassersteinObjective,
+    data: Data,
+    normal: FeatureNormal,
+    b: float,
+    slopes: Vec | None,
+    tol: float,
+    multipliers: Sequence[Vec | None],
+) -> Certificate:
+    """Return the certificate of (w, b) for a Wasserstein ball with label flips.
+
+    The parts of flipped labels are those of the solver, then those that fit the slopes and the margins.
+    """
+    c, margin = data.factors / data.factors.sum(), data.y * (normal.scores + b)
+    here = FlippedSamples(model, data.X, data.y, c, normal.w, margin, model.intercept is not None)
+    primal, bound, violation = here.height if b == 0.0 or here.free else np.inf, -np.inf, np.inf
+    for r in (*multipliers, None):
+        found, missed = here.bound(slopes, r)
+        if (missed <= INSIDE, found) > (violation <= INSIDE, bound):
+            bound, violation = found, missed
+        if violation <= INSIDE and bound >= primal - tol * abs(primal):
+            break
+    at_zero, wrong = model.height(np.zeros(data.m), 0.0, c), fault("the conjugate of the loss", model)
+    return of_objective(primal, bound, violation, at_zero, kind="global", wrong=wrong)
 
 
 def certify_parts(

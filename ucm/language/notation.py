@@ -89,7 +89,6 @@ class _Latex(Notation):
     braces = r"\{", r"\}"
     set_of = r"\left\{{ {0} : {1} \right\}}".format
     sum_over = r"\sum_{{{0}}} {1}".format
-    under = r"\{0}_{{{1}}}".format
     separated = r"{0},\quad {1}".format
     remark = r"\ \text{{{0}}}".format
     bar = r"\bar {0}".format
@@ -112,6 +111,9 @@ class _Latex(Notation):
         tall = any(word in argument for word in _TALL)
         left, right = (r"\left\lVert", r"\right\rVert") if tall else (r"\lVert", r"\rVert")
         return rf"{left} {argument} {right}_{{{index}}}"
+
+    def under(self, operator: str, index: str) -> str:
+        return f"{self.word(operator)}_{{{index}}}"
 
     def word(self, text: str) -> str:
         if text in _FUNCTIONS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,6 +293,9 @@ class Objective(SolvableModel, Term, RotationInvariant):
     Σ_{i} max(0, -1 - t_i) + 0.5·Σ_{j} max(0, |w_j| - 1)
     """
 
+    coupled: ClassVar[bool] = False
+    """True if the loss and the penalty have a variable in common: the objective is then not their sum."""
+
     loss: Loss
     penalty: Penalty
     intercept: str | None = restricted(
@@ -490,7 +493,7 @@ def multiplied(factor: Scalar, term: Any) -> Any:
     match term:
         case TermSum():
             return type(term)(tuple(multiplied(factor, t) for t in term.terms))
-        case Objective():
+        case Objective(coupled=False):
             loss, penalty = multiplied(factor, term.loss), multiplied(factor, term.penalty)
             return replace(term, loss=loss, penalty=penalty)
         case SubtractedPart():
@@ -501,6 +504,8 @@ def multiplied(factor: Scalar, term: Any) -> Any:
             return term.times(factor)
         case ProximalPenalty():
             return ScaledPenalty(factor, term)
+    if isinstance(term, Objective):
+        raise CompositionError(f"{term!r}: expected no factor, got {factor!r}; give it in eps and the loss")
     return ScaledDifference(factor, term) if isinstance(term, Loss) else ScaledSplit(factor, term)
 
 
@@ -518,6 +523,10 @@ def _sum(a: object, b: object) -> Any:
         return b.__radd__(a)  # which says what to write, or adds a penalty to a margin
     parts: list[Term] = []
     declared: set[tuple] = set()
+    if any(isinstance(x, Objective) and x.coupled for x in (a, b)):
+        raise CompositionError(
+            f"{a!r} + {b!r}: a Wasserstein ball has one loss, whose norm of w is its penalty; write it alone"
+        )
     for term in map(OPERATORS["as constraint"], (a, b)):
         if not isinstance(term, Term):
             raise CompositionError(

@@ -44,6 +44,8 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
     breaks a constraint, the penalty is not affine in the parameter, the multiplied terms have no kink at 0,
     or a search fails.
     """
+    if model.coupled:
+        return None
     model, data = lifted(replace(model, penalty=evaluated(model.penalty, data)), data)
     losses, subtracted = model.loss.split()
     broken = any(R.value(np.zeros(data.n)) for R in model.penalty.nodes_of_type(LinearConstraint))
