@@ -40,6 +40,7 @@ from ucm.language.terms import (
     Penalty,
     PointwiseLoss,
     ProximalPenalty,
+    SubtractedPart,
 )
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "Size",
     "Solver",
     "Stats",
+    "SubtractedPart",
     "UncertaintySet",
     "Verification",
     "value",

@@ -1,4 +1,4 @@
-"""At most k features: against CVXPY over every support, false parts, limits and bad input."""
+"""At most k features, and differences of one's own: against CVXPY, false parts, limits and bad input."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ import ucm
 from ucm.data.bound_data import bind
 from ucm.errors import CompositionError, ConvergenceWarning, DataError, ParameterError, SolverError
 from ucm.evidence.objective import certify_parts, covers
+from ucm.extend import Penalty, SubtractedPart
 from ucm.forms.bound import FeatureNormal
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import DifferenceOfConvex
 from ucm.forms.solver import Answer, Part, Solver
+from ucm.testing import check_penalty
 
 LOSSES: dict[Any, Callable] = {
     ucm.Hinge(): lambda t: cp.pos(1 - t),
@@ -215,3 +217,52 @@ def test_a_solver_of_ones_own_for_differences() -> None:
         assert not plan.solve().w.any()
     with pytest.raises(SolverError, match=r"at-zero.*one loss"):
         ucm.compile(ucm.Ramp() + ucm.LeastSquares() + ucm.L1(), X, y, solver=_AtZero())
+
+
+class _Length(SubtractedPart):
+    """||w||_2, subtracted."""
+
+    def height(self, w: np.ndarray) -> float:
+        return float(np.linalg.norm(w))
+
+    def slopes(self, w: np.ndarray) -> np.ndarray:
+        return w / max(self.height(w), 1e-300)
+
+    def term(self, notation: Any) -> str:
+        return notation.norm("w", "2")
+
+
+class _L1MinusL2(Penalty):
+    """||w||_1 - ||w||_2, 0 for one nonzero weight."""
+
+    def value(self, w: np.ndarray) -> float:
+        return float(np.abs(w).sum() - np.linalg.norm(w))
+
+    def split(self) -> tuple[tuple, tuple]:
+        return (ucm.L1(),), (_Length(),)
+
+    def formula(self, notation: Any) -> str:
+        return f"({notation.norm('w', '1')} - {notation.norm('w', '2')})"
+
+
+def test_a_difference_of_ones_own_against_dca_by_hand() -> None:
+    check_penalty(_L1MinusL2())
+    X, y = samples()
+    model = ucm.Hinge() + 3.0 * _L1MinusL2()
+    assert ucm.from_json(ucm.to_json(model)) == model
+    assert str(model.dc()[1]) == "3·‖w‖₂"
+    plan = ucm.compile(model, X, y)
+    sol = plan.solve()
+    assert sol.status == "stationary" and sol.certificate.relative_gap <= 1e-6 and plan.verify()
+    w, b, slope = cp.Variable(6), cp.Variable(), cp.Parameter(6, value=np.zeros(6))
+    hinge = cp.sum(cp.pos(1 - cp.multiply(y, X @ w + b)))
+    problem = cp.Problem(cp.Minimize(hinge + 3.0 * cp.norm1(w) - 3.0 * slope @ w))
+    for _ in range(30):
+        problem.solve(solver="CLARABEL")
+        slope.value = known(w.value) / np.linalg.norm(known(w.value))
+    by_hand = float(hinge.value) + 3.0 * float(np.abs(known(w.value)).sum() - np.linalg.norm(known(w.value)))
+    assert_allclose(sol.objective, by_hand, rtol=1e-5)
+    with pytest.raises(ParameterError, match="certify_local"):
+        plan.certify_local(sol)
+    with pytest.raises(CompositionError, match="_Length"):
+        ucm.to_cvxpy_source(model)

@@ -32,7 +32,15 @@ from ucm.language.penalties.cardinality import FeatureCount
 from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
-from ucm.language.terms import ConvexLoss, JointLoss, Penalty, ProximalPenalty, SubtractedPart, loss_cvxpy
+from ucm.language.terms import (
+    ConvexLoss,
+    FoldedExcess,
+    JointLoss,
+    Penalty,
+    ProximalPenalty,
+    SubtractedPart,
+    loss_cvxpy,
+)
 from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
 
 _SIZES = (
@@ -422,6 +430,11 @@ class _Program:
 
 def _subtracted_penalty(h: SubtractedPart, n: int) -> tuple[Text, Text]:
     """Return the source texts of a subtracted penalty of n weights and of its subgradient in w."""
+    if not isinstance(h, FoldedExcess):
+        raise CompositionError(
+            f"to_cvxpy_source: expected folded concave penalties, got {type(h).__name__}; use "
+            "plan.reference(), a CVXPY problem for given data"
+        )
     w: Any = Text("w")
     size, unit, spread = np.abs(w), np.sign(w), lambda x: x
     if not h.coordinatewise:  # lengths of groups of weights

@@ -16,6 +16,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
 from ucm.forms.solver import Answer, Solver, solver_of
 from ucm.language.objective import ScaledPenalty
+from ucm.language.terms import FoldedExcess
 from ucm.solvers.objective.sessions import InnerSession
 
 _WORTH = 1e-6  # least gain of a move of single weights, relative to the objective
@@ -250,7 +251,7 @@ def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Ve
     def height(v: Vec) -> Vec:
         s = np.abs(v)
         total = np.where(v > 0.0, upper, np.where(v < 0.0, lower, 0.0)) * v + c * v * v
-        return total - sum(p.each(s) for p in form.penalties)
+        return total - sum(p.each(s) for p in form.penalties if isinstance(p, FoldedExcess))
 
     before, gain, to = height(w), np.zeros(w.size), w
     with np.errstate(over="ignore", invalid="ignore"):
