@@ -112,16 +112,20 @@ class _PenalizedLowering(Lowering[Form]):
         gram = self.data.gram if self.gram is None else self.gram
         return None if gram is None else gram.spectral()
 
+    def at(self, solution: Solution | None) -> Objective:
+        """Return the objective whose reference problem, at a solution or without one, is to be solved."""
+        return self.model
+
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """Return the CVXPY problem; of a non-convex objective its convex majorant at `at`, or at w = 0."""
         w, b = (None, None) if at is None or self.model.convex else (at.w, at.b)
-        return majorant(self.model, self.data, w, b or 0.0, self._root, scaled)
+        return majorant(self.at(at), self.data, w, b or 0.0, self._root, scaled)
 
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data, self._root)
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        return verify_objective(self.model, self.data, solution, self._root, tol, **options)
+        return verify_objective(self.at(solution), self.data, solution, self._root, tol, **options)
 
 
 class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | BestSubset]):
@@ -337,21 +341,14 @@ class BestSubsetLowering(ObjectiveLowering):
         certificate = certify_parts(self.model, self.data, normal, b, answer.parts, answer.slopes, tol)
         return Proof(answer, certificate, certificate.primal, w, b)
 
-    def _on_support(self, solution: Solution | None) -> Objective:
-        """Return the convex objective over the support of a solution; the model itself without one."""
+    def at(self, solution: Solution | None) -> Objective:
+        """Return the convex objective over the support of a solution; without one the model itself."""
         if solution is None or solution.w is None:
             return self.model
-        kinds = solution.w != 0.0, solution.w == 0.0
         known = np.array([*self.subset.support.included, *self.subset.support.excluded], dtype=int)
-        at = (tuple(np.setdiff1d(np.flatnonzero(kind), known).tolist()) for kind in kinds)
-        return replace(self.model, penalty=fixed(self.model.penalty, *at))
-
-    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        """Return the CVXPY problem over the support of a solution; without one the convex relaxation."""
-        return majorant(self._on_support(at), self.data, None, 0.0, self._root, scaled)
-
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        return verify_objective(self._on_support(solution), self.data, solution, self._root, tol, **options)
+        kinds = solution.w != 0.0, solution.w == 0.0
+        parts = (tuple(np.setdiff1d(np.flatnonzero(kind), known).tolist()) for kind in kinds)
+        return replace(self.model, penalty=fixed(self.model.penalty, *parts))
 
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:

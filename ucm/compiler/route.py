@@ -347,11 +347,12 @@ def _around(form: DifferenceOfConvex | BestSubset, requested: str | Solver) -> S
     A solver of one's own that takes the form is returned as it is.
     """
     outer = _AROUND[type(form)]
-    if isinstance(requested, Solver) and type(form) in requested.takes and not isinstance(requested, outer):
-        why = requested.refuse(form)
-        if why is not None:
-            raise SolverError(f'solver {requested.name!r} does not take this model: {why}; use solver="auto"')
-        return requested
+    for own in requested_solvers(requested, type(form)):
+        if type(own) is not outer:
+            why = own.refuse(form)
+            if why is None:
+                return own
+            raise SolverError(f'solver {own.name!r} does not take this model: {why}; use solver="auto"')
     asked = _inside(form, requested)
     inner = choose(form.G, asked)
     if inner is None or type(form.G) not in inner.takes:

@@ -90,8 +90,9 @@ def certify_objective(
     of the set is a lower bound. Up to three weights are tried: the `multipliers`, with the maximal weights at
     (w, b) in place of None; the maximal weights; and those whose slopes at (w, b) are nearest to `slopes`.
     """
-    if isinstance(model, WassersteinObjective) and isinstance(normal, FeatureNormal):
-        return _certify_flips(model, data, normal, b, slopes, tol, multipliers)
+    match model, normal:
+        case WassersteinObjective(), FeatureNormal():
+            return _certify_flips(model, data, normal, b, slopes, tol, multipliers)
     if model.penalised and isinstance(normal, FeatureNormal):
         w, b = lifted_plane(model, normal.w, b)
         model, data = lifted(model, data)

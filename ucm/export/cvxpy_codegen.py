@@ -248,11 +248,6 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
             f"to_cvxpy_source: {', '.join(model.relative_names())} of {model!r} is a fraction of the "
             "interval of data, and the text has none; give the numbers, model.substitute(solution.params)"
         )
-    if isinstance(model, Objective) and model.coupled:
-        raise CompositionError(
-            f"to_cvxpy_source: expected a loss and a penalty of their own, got {model!r}; use "
-            "plan.reference(), a CVXPY problem for given data"
-        )
     for R in model.nodes_of_type(FeatureCount):
         raise CompositionError(
             f"to_cvxpy_source: expected terms without further variables for each feature, got {R!r}; use "
@@ -330,6 +325,11 @@ class _Program:
 
     def _of_objective(self, model: Objective) -> list[str]:
         """Return the lines for one convex problem, or for the DCA loop if the objective is not convex."""
+        if model.coupled:
+            raise CompositionError(
+                f"to_cvxpy_source: expected a loss and a penalty of their own, got {model!r}; use "
+                "plan.reference(), a CVXPY problem for given data"
+            )
         data, s = self.example.data, code(model.scaling)
         variables, n, w_and_b = _VARIABLES, data.n, "w.value, float(b.value)"
         if model.penalised:

@@ -496,6 +496,10 @@ def multiplied(factor: Scalar, term: Any) -> Any:
         case Objective(coupled=False):
             loss, penalty = multiplied(factor, term.loss), multiplied(factor, term.penalty)
             return replace(term, loss=loss, penalty=penalty)
+        case Objective():
+            raise CompositionError(
+                f"{term!r}: expected no factor, got {factor!r}; give it in eps and the loss"
+            )
         case SubtractedPart():
             return replace(term, factor=factor * term.factor)
         case ConvexLoss():
@@ -504,8 +508,6 @@ def multiplied(factor: Scalar, term: Any) -> Any:
             return term.times(factor)
         case ProximalPenalty():
             return ScaledPenalty(factor, term)
-    if isinstance(term, Objective):
-        raise CompositionError(f"{term!r}: expected no factor, got {factor!r}; give it in eps and the loss")
     return ScaledDifference(factor, term) if isinstance(term, Loss) else ScaledSplit(factor, term)
 
 
@@ -523,10 +525,6 @@ def _sum(a: object, b: object) -> Any:
         return b.__radd__(a)  # which says what to write, or adds a penalty to a margin
     parts: list[Term] = []
     declared: set[tuple] = set()
-    if any(isinstance(x, Objective) and x.coupled for x in (a, b)):
-        raise CompositionError(
-            f"{a!r} + {b!r}: a Wasserstein ball has one loss, whose norm of w is its penalty; write it alone"
-        )
     for term in map(OPERATORS["as constraint"], (a, b)):
         if not isinstance(term, Term):
             raise CompositionError(
@@ -534,6 +532,11 @@ def _sum(a: object, b: object) -> Any:
                 "write for example Hinge() + 0.5 * L1()"
             )
         if isinstance(term, Objective):
+            if term.coupled:
+                raise CompositionError(
+                    f"{a!r} + {b!r}: a Wasserstein ball has one loss, whose norm of w is its penalty; write "
+                    "it alone"
+                )
             declared.add((term.intercept, term.scaling))
             parts += (term.loss, term.penalty)
         else:

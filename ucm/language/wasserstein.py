@@ -20,8 +20,9 @@ from ucm.language.terms import Bound, ConvexLoss, Subgroup
 
 
 def _lipschitz(loss: object, where: str = "") -> ConvexLoss:
-    if isinstance(loss, ConvexLoss) and loss.ends == (0.0, 1.0) and loss.counted is None:
-        return loss
+    match loss:
+        case ConvexLoss(ends=(0.0, 1.0), counted=None):
+            return loss
     raise CompositionError(
         f"{where}: expected a convex loss of all samples with slopes of minus the margin from 0 to 1, as "
         f"Hinge() or Logistic(), got {brief(loss)}; for the 0-1 loss and the ramp loss the worst "

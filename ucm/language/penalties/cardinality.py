@@ -145,8 +145,9 @@ class Cardinality(FeatureCount, Relaxed):
 
     def _relaxed(self, R: ProximalPenalty) -> ProximalPenalty:
         """Return the multiple of `KSupport` with the factor, and its parameters, of a squared l2 norm."""
-        if isinstance(R, ScaledPenalty):
-            return replace(R, term=self._relaxed(R.term))
+        match R:
+            case ScaledPenalty():
+                return replace(R, term=self._relaxed(R.term))
         whole = KSupport(self.k, self.included, self.excluded)
         return multiplied((R.norms() or (0.0, 1.0, 0.0))[1], whole)
 
