@@ -68,6 +68,7 @@ LOSSES = {
     "Ramp": ucm.Ramp(Param("mu", 1.0)),
     "WorstMean": ucm.WorstMean(ucm.Hinge(), weights=ucm.CappedSimplex(1 / Param("beta", 0.5), relative=True)),
     "Robust": ucm.Robust(ucm.Hinge(), within=ucm.Ball(0, Param("r", 0.5))),
+    "WassersteinObjective": ucm.WassersteinObjective(ucm.Hinge(), eps=0.1, kappa=1.0),
     "Objective": ucm.models.svm(0.5),
 }
 PENALTIES = {
@@ -79,9 +80,11 @@ PENALTIES = {
     "ElasticNet": ucm.ElasticNet(Param("ratio", 0.5)),
     "GroupLasso": ucm.GroupLasso([0, 0]),
     "Quadratic": ucm.Quadratic([[1.0, 0.6], [0.6, 1.0]]),
+    "KSupport": ucm.KSupport(1),
     "LinearConstraint": ucm.LinearConstraint([[1.0, -1.0]], -0.5, 1.0),
     "Bounds": ucm.Bounds([-0.5, 0.0], 1.0),
     "NonNegative": ucm.NonNegative(),
+    "Cardinality": ucm.Cardinality(1),
     "CappedL1": ucm.CappedL1(a),
     "ExpL0": ucm.ExpL0(Param("a", 2.0)),
     "MCP": ucm.MCP(),

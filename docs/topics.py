@@ -35,10 +35,10 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         "Losses and penalties",
         {
             "Losses of the margin": "Hinge SquaredHinge HuberHinge LeastSquares Logistic Exponential Ramp",
-            "Worst means": "WorstMean",
+            "Worst means": "WorstMean WassersteinObjective",
             "Robust samples": "Robust",
-            "Convex penalties": "L2 L1 LInf Lp Norm ElasticNet GroupLasso Quadratic",
-            "Constraints": "LinearConstraint Bounds NonNegative",
+            "Convex penalties": "L2 L1 LInf Lp Norm ElasticNet GroupLasso Quadratic KSupport",
+            "Constraints": "LinearConstraint Bounds NonNegative Cardinality",
             "Folded concave penalties": "CappedL1 ExpL0 MCP SCAD GroupMCP",
             "Sums": "Objective",
         },

@@ -52,10 +52,12 @@ from .language.penalties import MCP as MCP
 from .language.penalties import SCAD as SCAD
 from .language.penalties import Bounds as Bounds
 from .language.penalties import CappedL1 as CappedL1
+from .language.penalties import Cardinality as Cardinality
 from .language.penalties import ElasticNet as ElasticNet
 from .language.penalties import ExpL0 as ExpL0
 from .language.penalties import GroupLasso as GroupLasso
 from .language.penalties import GroupMCP as GroupMCP
+from .language.penalties import KSupport as KSupport
 from .language.penalties import LinearConstraint as LinearConstraint
 from .language.penalties import LInf as LInf
 from .language.penalties import Lp as Lp
@@ -85,6 +87,7 @@ from .language.statistics.samples import PooledMean as PooledMean
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed
+from .language.wasserstein import WassersteinObjective as WassersteinObjective
 from .language.worst_mean import WorstMean as WorstMean
 from .ranges.interval import Interval as Interval
 from .ranges.relative_sizes import admissible as admissible

@@ -41,6 +41,7 @@ from ucm.language.terms import (
     PointwiseLoss,
     ProximalPenalty,
     SubsetLoss,
+    SubtractedPart,
 )
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "Solver",
     "Stats",
     "SubsetLoss",
+    "SubtractedPart",
     "UncertaintySet",
     "Verification",
     "value",

@@ -26,15 +26,23 @@ from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
-from ucm.errors import ParameterError, SolverError
+from ucm.errors import CompositionError, ParameterError, SolverError, brief
 from ucm.evidence.certificate import is_proven, without_lower_bound
-from ucm.evidence.objective import certify_objective, constraint_multipliers, is_local, is_unattained
+from ucm.evidence.objective import (
+    certify_objective,
+    certify_parts,
+    constraint_multipliers,
+    is_local,
+    is_unattained,
+)
 from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
 from ucm.forms.bound import FeatureNormal, KernelNormal, Normal
+from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import (
+    BestSubset,
     Composite,
     DifferenceOfConvex,
     declared_plane,
@@ -44,13 +52,16 @@ from ucm.forms.objective import (
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.losses import Hinge
-from ucm.language.objective import Objective, split_scalar
+from ucm.language.objective import Objective, ScaledPenalty, split_scalar
+from ucm.language.parameter import value
+from ucm.language.penalties.cardinality import KSupport, fixed
 from ucm.language.penalties.combined import CombinedPenalty
-from ucm.language.penalties.constraints import check_constraints
+from ucm.language.penalties.constraints import LinearConstraint, check_constraints
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust_samples import norms_of, with_statistics
 from ucm.language.statistics.affine import Statistic
 from ucm.language.terms import Penalty
+from ucm.language.wasserstein import WassersteinObjective
 from ucm.native.threads import blas_threads
 from ucm.solvers import DCA
 from ucm.solvers.smo.problem import Pairs
@@ -102,19 +113,23 @@ class _PenalizedLowering(Lowering[Form]):
         gram = self.data.gram if self.gram is None else self.gram
         return None if gram is None else gram.spectral()
 
+    def at(self, solution: Solution | None) -> Objective:
+        """Return the objective whose reference problem, at a solution or without one, is to be solved."""
+        return self.model
+
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """Return the CVXPY problem; of a non-convex objective its convex majorant at `at`, or at w = 0."""
         w, b = (None, None) if at is None or self.model.convex else (at.w, at.b)
-        return majorant(self.model, self.data, w, b or 0.0, self._root, scaled)
+        return majorant(self.at(at), self.data, w, b or 0.0, self._root, scaled)
 
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data, self._root)
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        return verify_objective(self.model, self.data, solution, self._root, tol, **options)
+        return verify_objective(self.at(solution), self.data, solution, self._root, tol, **options)
 
 
-class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
+class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | BestSubset]):
     """The lowering of `loss + penalty` to `min G - H`; to `min G` if H is 0 and DCA is not requested."""
 
     def __init__(
@@ -139,6 +154,10 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         With a kernel, w has the coordinates of the span of the samples.
         """
         model, data, gram, solver = bound.model, bound.data, bound.gram, bound.requested
+        if model.coupled:
+            return FlipsLowering.candidates(bound)
+        if model.relaxed:
+            return BestSubsetLowering.candidates(bound)
         hidden = bound.hides_features  # penalties use the features
         if not hidden and model.nodes_of_type(Statistic):
             loss = with_statistics(model.loss, data)
@@ -180,7 +199,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
 
     def run(
         self,
-        solver: Solver[Composite | DifferenceOfConvex],
+        solver: Solver[Composite | DifferenceOfConvex | BestSubset],
         monitor: Monitor,
         start: Answer | None,
         starts: int,
@@ -191,7 +210,10 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             return [self.answer(solver, monitor, start)]
 
     def answer(
-        self, solver: Solver[Composite | DifferenceOfConvex], monitor: Monitor, start: Answer | None
+        self,
+        solver: Solver[Composite | DifferenceOfConvex | BestSubset],
+        monitor: Monitor,
+        start: Answer | None,
     ) -> Answer:
         answer = super().answer(solver, monitor, start)
         return replace(answer, w=self.split.G.penalty.project_domain(answer.plane[0]))  # rounding left it
@@ -249,6 +271,86 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             given = constraint_multipliers(self.model, self.data, w, b, weights)
             recovered = replace(recovered, multipliers=given)
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
+
+
+class FlipsLowering(ObjectiveLowering):
+    """The lowering of a Wasserstein ball with label flips; of labels that stay to a norm beside the mean."""
+
+    model: WassersteinObjective
+
+    def __init__(self, model: WassersteinObjective, data: Data, requested: str | Solver = "auto") -> None:
+        self.model, self.data, self.requested = model, data, requested
+        weights, free = (data.factors / data.factors.sum(),), model.intercept is not None
+        if value(model.kappa) == np.inf:
+            penalty = ScaledPenalty(value(model.eps), model.length)
+            self.form = Composite(data.X, data.y, (model.loss,), (penalty,), weights, intercept=free)
+        else:
+            self.form = FlipComposite(data.X, data.y, (model.loss,), (), weights, intercept=free, model=model)
+        self.split = DifferenceOfConvex(self.form)
+
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        data = bound.data
+        if bound.hides_features:
+            check_features(bound.model)
+            data = in_its_space(data, bound.gram)
+        return (cls(bound.model, data, bound.requested),)
+
+    def describe(self) -> dict[str, str]:
+        return {"data": self.describe_data()}
+
+    def _proof(self, answer: Answer, tol: float) -> Proof:
+        w, b = answer.plane
+        normal = FeatureNormal(self.data.X, w)
+        certificate = certify_objective(
+            self.model, self.data, normal, b, answer.slopes, tol, answer.multipliers
+        )
+        return Proof(answer, certificate, certificate.primal, w, b)
+
+
+class BestSubsetLowering(ObjectiveLowering):
+    """The lowering of `loss + c * L2() + Cardinality(k)`, which has convex lower bounds."""
+
+    def __init__(self, model: Objective, data: Data, requested: str | Solver = "auto") -> None:
+        super().__init__(model, data, requested)
+        self.form = self.subset = BestSubset.of(self.split.G)
+
+    @classmethod
+    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
+        model = bound.model
+        if bound.hides_features:
+            check_features(model)
+        G, H = model.dc()
+        squares = [R for R in G.penalties if split_scalar(R)[1].nodes_of_type(KSupport)]
+        declared = model.penalty.nodes_of_type(KSupport)
+        declared += model.penalty.nodes_of_type(LinearConstraint)
+        if H.losses or H.penalties or len(model.relaxed) > 1 or declared or not squares:
+            raise CompositionError(
+                f"{model.relaxed[0]!r}: expected one such constraint beside a multiple of L2(), otherwise "
+                "convex losses, and penalties without k-support norms and constraints but NonNegative(), got "
+                f"{brief(model)}; write for example Hinge() + 0.5 * L2() + Cardinality(5)"
+            )
+        model = replace(model, penalty=evaluated(model.penalty, bound.data))
+        return (cls(model, bound.data, bound.requested),)
+
+    @property
+    def regime(self) -> Regime:
+        return Regime(False, "branch and bound, with convex lower bounds of the global optimum")
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        w, b = declared_plane(self.model, *answer.plane)
+        normal = FeatureNormal(self.data.X, w)
+        certificate = certify_parts(self.model, self.data, normal, b, answer.parts, answer.slopes, tol)
+        return Proof(answer, certificate, certificate.primal, w, b)
+
+    def at(self, solution: Solution | None) -> Objective:
+        """Return the convex objective over the support of a solution; without one the model itself."""
+        if solution is None or solution.w is None:
+            return self.model
+        known = np.array([*self.subset.support.included, *self.subset.support.excluded], dtype=int)
+        kinds = solution.w != 0.0, solution.w == 0.0
+        parts = (tuple(np.setdiff1d(np.flatnonzero(kind), known).tolist()) for kind in kinds)
+        return replace(self.model, penalty=fixed(self.model.penalty, *parts))
 
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:

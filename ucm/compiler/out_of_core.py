@@ -427,9 +427,9 @@ def takes(model: Objective) -> bool:
     """True if an out-of-core solver takes an objective.
 
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
-    losses are of one kind. No worst mean, no perturbations.
+    losses are of one kind. No worst mean, no perturbations, and no limit of the number of features.
     """
-    if model.dc()[0].joint or norms_of(model):
+    if model.dc()[0].joint or model.relaxed or model.coupled or norms_of(model):
         return False
     losses, subtracted_losses = model.loss.split()
     penalties, subtracted_penalties = model.penalty.split()

@@ -10,9 +10,10 @@ from typing import Any
 from ucm import solvers
 from ucm.errors import ParameterError, SolverError, brief, did_you_mean
 from ucm.forms.distance import MinNorm
+from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.nearest_point import NearestPoint
-from ucm.forms.objective import Composite, DifferenceOfConvex, WorstComposite
+from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, WorstComposite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
@@ -251,8 +252,10 @@ _WORDS = {
     RowLosses: "losses with the squared l2 norm over rows that are read block by block",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
+    FlipComposite: "a Wasserstein ball with label flips",
     WorstComposite: "the worst mean of a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",
+    BestSubset: "a convex loss with the squared l2 norm and at most k features",
 }
 
 
@@ -282,8 +285,8 @@ def choose(form: StandardForm, requested: str | Solver) -> Solver | None:
 
     None if the solver asked for takes another form, or no row is automatic; an error if it refuses.
     """
-    if isinstance(form, DifferenceOfConvex):
-        return _dca_around(form, requested)
+    if isinstance(form, DifferenceOfConvex | BestSubset):
+        return _around(form, requested)
     if requested == "auto":
         fitting = (r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form))
         return next(fitting, None)
@@ -299,8 +302,8 @@ def choose(form: StandardForm, requested: str | Solver) -> Solver | None:
 
 
 def fallbacks(form: StandardForm, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
-    """Yield the fallbacks of the chosen solver that take the form; none for a requested solver or DCA."""
-    if isinstance(form, DifferenceOfConvex):
+    """Yield the fallbacks of the chosen solver that take the form; none for a requested one or one around."""
+    if isinstance(form, DifferenceOfConvex | BestSubset):
         return
     yield from (s for s in _following(form, chosen, requested) if refusal(s, form) is None)
 
@@ -320,28 +323,46 @@ def fallback_names(form: StandardForm, chosen: Solver, requested: str | Solver) 
     following = list(fallbacks(form, chosen, requested))
     while chosen.inner_solvers:
         chosen, *following = chosen.inner_solvers
-    if isinstance(form, DifferenceOfConvex):
+    if isinstance(form, DifferenceOfConvex | BestSubset):
         following = [solver for solver in following if continues(solver, form.G)]
     return [solver.name for solver in following]
 
 
-def _inside(requested: str | Solver) -> str | Solver:
-    """Return the solver that is requested for the convex problems of DCA, or "auto"."""
-    if isinstance(requested, DCA):
+_AROUND: dict[type, type[DCA] | type[solvers.BranchAndBound]] = {
+    DifferenceOfConvex: DCA,
+    BestSubset: solvers.BranchAndBound,
+}
+"""The solvers of forms with a convex problem G, around a solver of such problems."""
+
+
+def _inside(form: DifferenceOfConvex | BestSubset, requested: str | Solver) -> str | Solver:
+    """Return the solver that is requested for the convex problems of a form, or "auto"."""
+    outer = _AROUND[type(form)]
+    if isinstance(requested, outer):
         return requested.inner or "auto"
-    return "auto" if requested == DCA.name else requested
+    return "auto" if requested == outer.name else requested
 
 
-def _dca_around(form: DifferenceOfConvex, requested: str | Solver) -> Solver | None:
-    """Return DCA with a solver for its convex problems inside; None without such a solver."""
-    asked = _inside(requested)
+def _around(form: DifferenceOfConvex | BestSubset, requested: str | Solver) -> Solver | None:
+    """Return the solver of a form with one for its convex problems inside; None without such a solver.
+
+    A solver of one's own that takes the form is returned as it is.
+    """
+    outer = _AROUND[type(form)]
+    for own in requested_solvers(requested, type(form)):
+        if type(own) is not outer:
+            why = own.refuse(form)
+            if why is None:
+                return own
+            raise SolverError(f'solver {own.name!r} does not take this model: {why}; use solver="auto"')
+    asked = _inside(form, requested)
     inner = choose(form.G, asked)
     if inner is None or type(form.G) not in inner.takes:
         return None
     fallback = next(_following(form.G, inner, asked), None)
-    if isinstance(requested, DCA):
+    if isinstance(requested, outer):
         return replace(requested, inner=inner, fallback=fallback or requested.fallback)
-    return DCA(inner, fallback=fallback)
+    return outer(inner, fallback=fallback)
 
 
 def check_asked(requested: object) -> None:
@@ -361,7 +382,8 @@ def unknown(requested: str | Solver, forms: Sequence[object]) -> ParameterError 
             f'solver {requested.name!r} does not take this model: it takes {takes}; use solver="auto"'
         )
     names = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
-    other = '"auto", "dca"' if isinstance(forms[-1], Composite) else '"auto"'
+    around = {Composite: ', "dca"', WorstComposite: ', "dca"', BestSubset: ', "branch-and-bound"'}
+    other = '"auto"' + around.get(type(forms[-1]), "")
     return ParameterError(
         f"solver: expected {other}, a solver instance or one of {', '.join(names)}; got {brief(requested)}"
         + did_you_mean([requested], list(names))
@@ -375,15 +397,15 @@ _BY_FORM = {
 
 
 def routes(form: object) -> tuple[Route, ...]:
-    """Return the table rows of a form; for a difference of convex functions, of its convex part."""
-    kind = type(form.G if isinstance(form, DifferenceOfConvex) else form)
+    """Return the table rows of a form; for one that is not convex, of its convex problems."""
+    kind = type(form.G if isinstance(form, DifferenceOfConvex | BestSubset) else form)
     return _BY_FORM.get(kind, ())
 
 
 def verdicts(form: StandardForm, requested: str | Solver, chosen: Solver | None) -> list[tuple[str, str]]:
     """Return (solver name, text) for the rows of a form: chosen, possible, or refused with the reason."""
-    if isinstance(form, DifferenceOfConvex) and chosen is not None:
-        return verdicts(form.G, _inside(requested), chosen.inner_solvers[0])
+    if isinstance(form, DifferenceOfConvex | BestSubset) and chosen is not None and chosen.inner_solvers:
+        return verdicts(form.G, _inside(form, requested), chosen.inner_solvers[0])
     if requested != "auto":
         return [] if chosen is None else [(chosen.name, "chosen, by name")]
     rows: list[tuple[str, str]] = []

@@ -52,9 +52,10 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
     w, b = solution.w, solution.b
     expected = "a loss plus a penalty in the features of samples in memory, with a free intercept"
     if isinstance(model, Objective) and w is not None and b is not None and data.source is None:
-        G = model.dc()[0]
+        G, H = model.dc()
+        joins = G.joint or model.coupled or not all(h.coordinatewise for h in H.penalties)  # type: ignore[union-attr]
         _, _, s, not_separable = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
-        if not s and not not_separable and not G.joint and model.intercept == "free":
+        if not s and not not_separable and not joins and model.intercept == "free":
             proven = strict_local_minimum(model, data, w, b) is None
             return replace(solution.certificate, kind="strict local") if proven else solution.certificate
         expected = (

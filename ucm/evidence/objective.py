@@ -18,16 +18,20 @@ from ucm.evidence.feasible_point import moved_inside, projected
 from ucm.evidence.penalty_split import split_by_program
 from ucm.evidence.support import SupportFunction
 from ucm.forms.bound import FeatureNormal, Normal, SampleDual, lower_bound
+from ucm.forms.flips import FlippedSamples
 from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
+from ucm.forms.solver import Part
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import ConvexPart, Objective, ScaledPenalty
+from ucm.language.penalties.cardinality import fixed
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import active_multipliers, constraints_of, joined, merged
 from ucm.language.penalties.epigraph import OfFirst
 from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
 from ucm.language.terms import ConvexLoss, ProximalPenalty
+from ucm.language.wasserstein import WassersteinObjective
 from ucm.language.worst_mean import maximum
 
 _NEAR, _JUMP = 1e-7, 1e-3  # a slope that changes by more than _JUMP within _NEAR of a margin has a kink
@@ -88,6 +92,9 @@ def certify_objective(
     of the set is a lower bound. Up to three weights are tried: the `multipliers`, with the maximal weights at
     (w, b) in place of None; the maximal weights; and those whose slopes at (w, b) are nearest to `slopes`.
     """
+    match model, normal:
+        case WassersteinObjective(), FeatureNormal():
+            return _certify_flips(model, data, normal, b, slopes, tol, multipliers)
     if isinstance(normal, FeatureNormal):
         w, b = lifted_plane(model, normal.w, b)
         model, data = lifted(model, data)
@@ -119,8 +126,79 @@ def certify_objective(
         cancelled = sum(normal.value(R) for R in G.penalties) + float(np.abs(plane.margin) @ np.abs(margin))  # type: ignore[arg-type]
         # where a kernel is indefinite, the dual may exceed the primal objective
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)
-    kind = "global" if model.convex else "local"
+    kind = "local" if H.losses or H.penalties else "global"
     return of_objective(primal, dual, violation, at_zero, cancelled, kind=kind, wrong=wrong)
+
+
+def _certify_flips(
+    model: WassersteinObjective,
+    data: Data,
+    normal: FeatureNormal,
+    b: float,
+    slopes: Vec | None,
+    tol: float,
+    multipliers: Sequence[Vec | None],
+) -> Certificate:
+    """Return the certificate of (w, b) for a Wasserstein ball with label flips.
+
+    The parts of flipped labels are those of the solver, then those that fit the slopes and the margins.
+    """
+    c, margin = data.factors / data.factors.sum(), data.y * (normal.scores + b)
+    here = FlippedSamples(model, data.X, data.y, c, normal.w, margin, model.intercept is not None)
+    primal, bound, violation = here.height if b == 0.0 or here.free else np.inf, -np.inf, np.inf
+    for r in (*multipliers, None):
+        found, missed = here.bound(slopes, r)
+        if (missed <= INSIDE, found) > (violation <= INSIDE, bound):
+            bound, violation = found, missed
+        if violation <= INSIDE and bound >= primal - tol * abs(primal):
+            break
+    at_zero, wrong = model.height(np.zeros(data.m), 0.0, c), fault("the conjugate of the loss", model)
+    return of_objective(primal, bound, violation, at_zero, kind="global", wrong=wrong)
+
+
+def certify_parts(
+    model: Objective,
+    data: Data,
+    normal: FeatureNormal,
+    b: float,
+    parts: Sequence[tuple[Part, Vec]],
+    slopes: Vec | None,
+    tol: float = 0.0,
+) -> Certificate:
+    """Return the certificate of (w, b) for an objective with at most k features, by parts that cover it.
+
+    A feature divides a part of the problem into those w that have it among the k and those that do not. The
+    optimum is at least the least of the bounds of the parts, each by Fenchel duality at its own dual point
+    for the convex envelope of the penalty in the part. Parts that do not cover all w, or none, leave the
+    bound of the whole problem at `slopes`.
+    """
+    whole = certify_objective(model, data, normal, b, slopes, tol)
+    if not covers([part for part, _ in parts]):
+        return whole
+    bound, violation = np.inf, 0.0
+    for part, point in parts:
+        confined = replace(model, penalty=fixed(model.penalty, *part))
+        found = certify_objective(confined, data, normal, b, point)
+        bound, violation = min(bound, found.dual), max(violation, found.violation)
+        if bound <= whole.dual:
+            return whole
+    at_zero, wrong = _loss(model, data, np.zeros(data.m)), fault("the division into parts", model)
+    return of_objective(whole.primal, bound, violation, at_zero, kind="global", wrong=wrong)
+
+
+def covers(parts: Sequence[Part]) -> bool:
+    """Return True if the parts are the leaves of a tree, each node of which divides by one feature."""
+    if len(parts) <= 1:
+        return bool(parts) and not any(parts[0])
+    common = set.intersection(*({*part.included, *part.excluded} for part in parts))
+    if not common:
+        return False
+    j = min(common)
+    sides = ([part for part in parts if j in part.included], [part for part in parts if j in part.excluded])
+    return all(
+        covers([Part(*(tuple(i for i in names if i != j) for names in part)) for part in side])
+        for side in sides
+    )
 
 
 def _loss(model: Objective, data: Data, margin: Vec) -> float:

@@ -32,6 +32,7 @@ from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.robust_samples import Perturbations, norms_of
 from ucm.language.terms import ConvexLoss, JointLoss, loss_cvxpy
+from ucm.language.wasserstein import WassersteinObjective
 from ucm.numerics.conic_programs import accuracy, attempt
 
 _AGREED = 1e-6  # relative difference up to which two objectives agree
@@ -124,12 +125,16 @@ def majorant(
     bias = cp.Constant(0.0) if model.intercept is None else cp.Variable(name="b")
     t = cp.Variable(data.m, name="t")
     scope = Parameters()
+    margin = cp.multiply(data.y, Z @ omega + bias)
+    if isinstance(model, WassersteinObjective):
+        weights = data.factors / data.factors.sum()
+        height, constraints = model.cvxpy(t, w_unscaled, weights, scope)
+        return cp.Problem(cp.Minimize(height + scope.zero()), [t == margin, *constraints])
     total: cp.Expression = cp.Constant(0.0)
     for loss in G.losses:
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
         total += penalty.cvxpy(w_unscaled, 1.0, scope)  # type: ignore[union-attr]
-    margin = cp.multiply(data.y, Z @ omega + bias)
     x = w_unscaled[:-1] if model is not declared else w_unscaled
     constraints = [t == margin if moved is None else t <= margin - moved.cvxpy(x, scope)]
     for loss in G.joint:

@@ -28,11 +28,20 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import Expression, Param, Scalar, Scope, Size, value
+from ucm.language.penalties.cardinality import FeatureCount
 from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.robust_samples import Perturbations, Robust, norms_of, quantities_of
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
-from ucm.language.terms import ConvexLoss, JointLoss, Penalty, ProximalPenalty, SubtractedPart, loss_cvxpy
+from ucm.language.terms import (
+    ConvexLoss,
+    FoldedExcess,
+    JointLoss,
+    Penalty,
+    ProximalPenalty,
+    SubtractedPart,
+    loss_cvxpy,
+)
 from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
 
 _SIZES = (
@@ -250,6 +259,12 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
             f"to_cvxpy_source: {', '.join(model.relative_names())} of {model!r} is a fraction of the "
             "interval of data, and the text has none; give the numbers, model.substitute(solution.params)"
         )
+    for R in model.nodes_of_type(FeatureCount):
+        raise CompositionError(
+            f"to_cvxpy_source: expected terms without further variables for each feature, got {R!r}; use "
+            "plan.reference(), a CVXPY problem for given data: of a cardinality the convex relaxation, "
+            "or the problem over the support of a solution"
+        )
     first, second = (_Program(model, _Example(model, k)) for k in (0, 1))
     return _generalised(model, first, second)
 
@@ -326,6 +341,11 @@ class _Program:
 
     def _of_objective(self, model: Objective) -> list[str]:
         """Return the lines for one convex problem, or for the DCA loop if the objective is not convex."""
+        if model.coupled:
+            raise CompositionError(
+                f"to_cvxpy_source: expected a loss and a penalty of their own, got {model!r}; use "
+                "plan.reference(), a CVXPY problem for given data"
+            )
         data, s = self.example.data, code(model.scaling)
         variables, n, w_and_b = _VARIABLES, data.n, "w.value, float(b.value)"
         if model.penalised:
@@ -431,6 +451,11 @@ class _Program:
 
 def _subtracted_penalty(h: SubtractedPart, n: int) -> tuple[Text, Text]:
     """Return the source texts of a subtracted penalty of n weights and of its subgradient in w."""
+    if not isinstance(h, FoldedExcess):
+        raise CompositionError(
+            f"to_cvxpy_source: expected folded concave penalties, got {type(h).__name__}; use "
+            "plan.reference(), a CVXPY problem for given data"
+        )
     w: Any = Text("w")
     size, unit, spread = np.abs(w), np.sign(w), lambda x: x
     if not h.coordinatewise:  # lengths of groups of weights

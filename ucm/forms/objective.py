@@ -15,7 +15,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.forms.bound import FeatureNormal, SampleDual, split_at_kinks, times
-from ucm.forms.solver import Answer, Expected
+from ucm.forms.solver import Answer, Expected, Part
 from ucm.language.contracts import BoundDomain
 from ucm.language.losses import Hinge
 from ucm.language.objective import (
@@ -27,6 +27,7 @@ from ucm.language.objective import (
     split_scalar,
     summed,
 )
+from ucm.language.penalties.cardinality import KSupport, fixed
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import joined
 from ucm.language.penalties.epigraph import Epigraph, OfFirst
@@ -387,7 +388,7 @@ def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
     the entries `-y_i r_i`, whose weight t bounds the norm h of w (`ucm.language.penalties.epigraph`).
     """
     moved = Perturbations.of(model, data) if norms_of(model) else None
-    if moved is not None and model.dc()[1].penalties:
+    if moved is not None and (model.dc()[1].penalties or model.relaxed):
         raise CompositionError(
             f"Robust: expected a convex penalty, got {brief(model.penalty)}; take L1() or L2(), or leave the "
             "perturbations out"
@@ -544,6 +545,36 @@ class DifferenceOfConvex:
         """Return a subgradient of H, as slopes in the margins and in w."""
         normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
         return LinearTerm(-slopes_of(self.parts, margin), normal)
+
+
+@dataclass(frozen=True)
+class BestSubset:
+    """The problem of a composite whose w has at most k nonzero entries.
+
+    Attributes
+    ----------
+    G : the composite with the convex envelope `KSupport`, equal to the problem at every such w
+    support : the envelope, with k and the features that are included and excluded from the start
+    """
+
+    G: Composite
+    support: KSupport
+
+    @classmethod
+    def of(cls, G: Composite) -> BestSubset:
+        """Return the form of a composite with one term `c KSupport(k)`."""
+        return cls(G, next(R for _, R in map(split_scalar, G.penalties) if isinstance(R, KSupport)))
+
+    @property
+    def expected(self) -> Expected:
+        return self.G.expected
+
+    def node(self, part: Part) -> Composite:
+        """Return the relaxed problem over the w of a part: with further features included and excluded."""
+        form = copy.copy(self.G)
+        vars(form).pop("penalty", None)
+        vars(form)["penalties"] = tuple(fixed(R, *part) for R in self.G.penalties)
+        return form
 
 
 def hinged(penalties: tuple[ProximalPenalty, ...], unit: float) -> tuple[ProximalPenalty, ...] | None:

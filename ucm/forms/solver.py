@@ -11,7 +11,18 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar, get_args, get_origin
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
 import numpy as np
 
@@ -35,6 +46,13 @@ Status = Literal[
 """The statuses of answers and, without "infeasible", of solutions."""
 
 
+class Part(NamedTuple):
+    """The part of a problem with at most k features in which some are among the k, and others are not."""
+
+    included: tuple[int, ...] = ()
+    excluded: tuple[int, ...] = ()
+
+
 @dataclass
 class Answer:
     """The answer of a solver: a primal point, and the dual quantities that the solver knows.
@@ -52,6 +70,7 @@ class Answer:
         monitor), or "indefinite" for a kernel
     message : a sentence for the user, empty if nothing is wrong
     witness : of `UnitNorm`, the proof of a lower bound of the optimum
+    parts : of `BestSubset`, parts that cover the problem, each with a dual point as `slopes`
     rows : over a row source, the results of the last pass; a pickle leaves them out
     """
 
@@ -63,6 +82,7 @@ class Answer:
     status: Status = "converged"
     message: str = ""
     witness: LowerBoundProof | None = None
+    parts: list[tuple[Part, Vec]] = field(default_factory=list)
     rows: Any = None
 
     def __getstate__(self) -> dict:
@@ -140,6 +160,7 @@ def checked(answer: object, expected: Expected, solver: str) -> Answer:
         lists += [("a point of the witness", blocks, expected.q or ()) for blocks in answer.witness.points]
     expectations = (("w", answer.w, expected.w), ("slopes", answer.slopes, expected.slopes))
     vectors = [(name, v, size) for name, v, size in expectations if v is not None and size is not None]
+    vectors += [("slopes of a part", v, expected.slopes or 0) for _, v in answer.parts]
     for name, blocks, sizes in lists:
         if not isinstance(blocks, list | tuple) or len(blocks) != len(sizes):
             got = f"{len(blocks)}" if isinstance(blocks, list | tuple) else brief(blocks)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from ucm.language.terms import (
     Loss,
     Penalty,
     ProximalPenalty,
+    Relaxed,
     Subgroup,
     SubtractedPart,
     Term,
@@ -260,6 +261,13 @@ class PenaltySum(TermSum, Penalty):
 
     terms: tuple[Penalty, ...] = some("penalty")
 
+    def split(self) -> tuple[tuple, tuple]:
+        """Return the split of the sum, where some terms are relaxed that of its convex lower bound."""
+        added, subtracted = super().split()
+        for R in self.nodes_of_type(Relaxed):
+            added = R.envelope(added)
+        return added, subtracted
+
     def value(self, w: Vec, /) -> float:
         return sum(term.value(w) for term in self.terms)
 
@@ -296,6 +304,9 @@ class Objective(SolvableModel, Term, RotationInvariant):
     >>> print(H)
     Σ_{i} max(0, -1 - t_i) + 0.5·Σ_{j} max(0, |w_j| - 1)
     """
+
+    coupled: ClassVar[bool] = False
+    """True if the loss and the penalty have a variable in common: the objective is then not their sum."""
 
     loss: Loss
     penalty: Penalty
@@ -386,11 +397,16 @@ class Objective(SolvableModel, Term, RotationInvariant):
         joint = self.loss.nodes_of_type(JointLoss)
         return ConvexPart(added, plus, joint), ConvexPart(subtracted, minus)
 
+    @functools.cached_property
+    def relaxed(self) -> tuple[Relaxed, ...]:
+        """The penalties in whose place the split has a convex lower bound."""
+        return tuple(R for R in self.penalty.nodes_of_type(Relaxed) if not R.exact)
+
     @property
     def convex(self) -> bool:
-        """True if the split of the objective has no subtracted part."""
+        """True if the split of the objective is exact, and has no subtracted part."""
         H = self.dc()[1]
-        return not H.losses and not H.penalties
+        return not H.losses and not H.penalties and not self.relaxed
 
     def __repr__(self) -> str:
         terms = f"{self.loss!r} + {self.penalty!r}"
@@ -503,9 +519,13 @@ def multiplied(factor: Scalar, term: Any) -> Any:
     match term:
         case TermSum():
             return type(term)(tuple(multiplied(factor, t) for t in term.terms))
-        case Objective():
+        case Objective(coupled=False):
             loss, penalty = multiplied(factor, term.loss), multiplied(factor, term.penalty)
             return replace(term, loss=loss, penalty=penalty)
+        case Objective():
+            raise CompositionError(
+                f"{term!r}: expected no factor, got {factor!r}; give it in eps and the loss"
+            )
         case SubtractedPart():
             return replace(term, factor=factor * term.factor)
         case ConvexLoss():
@@ -538,6 +558,11 @@ def _sum(a: object, b: object) -> Any:
                 "write for example Hinge() + 0.5 * L1()"
             )
         if isinstance(term, Objective):
+            if term.coupled:
+                raise CompositionError(
+                    f"{a!r} + {b!r}: a Wasserstein ball has one loss, whose norm of w is its penalty; write "
+                    "it alone"
+                )
             declared.add((term.intercept, term.scaling))
             parts += (term.loss, term.penalty)
         else:

@@ -31,6 +31,7 @@ from ucm.language.node import (
     RotationInvariant,
     binary,
     converted,
+    restricted,
 )
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.statistics.samples import Samples, signed
@@ -289,7 +290,7 @@ class Penalty(Term):
 
     @abstractmethod
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
-        """Return the convex penalties to add and the convex functions to subtract."""
+        """Return the convex penalties to add and the convex functions to subtract, whose difference it is."""
 
     def check_features(self, n: int) -> None:
         """Refuse n features if the penalty is for another number of features; by default accept any n."""
@@ -447,6 +448,22 @@ class BoxSupport(ProximalPenalty):
         return box_cone(z, *self.box())
 
 
+class Relaxed(Penalty):
+    """A penalty that is no difference of convex functions, with a convex lower bound of its sum."""
+
+    @property
+    @abstractmethod
+    def exact(self) -> bool:
+        """True if the lower bound is the sum itself."""
+
+    @abstractmethod
+    def envelope(self, added: Sequence[ProximalPenalty]) -> tuple[ProximalPenalty, ...]:
+        """Return convex penalties whose sum is at most that of the given ones and this penalty."""
+
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
+        return self.envelope(()), ()
+
+
 class FoldedConcave(Penalty):
     """A penalty `sum_j r(|w_j|)`, r concave and increasing from r(0) = 0, its slope finite at 0.
 
@@ -455,7 +472,7 @@ class FoldedConcave(Penalty):
     """
 
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
-        return (self.tangent(),), (SubtractedPart(self),)
+        return (self.tangent(),), (FoldedExcess(self),)
 
     def value(self, w: Vec, /) -> float:
         w = np.asarray(w, dtype=float)
@@ -491,9 +508,57 @@ class FoldedConcave(Penalty):
 
 
 class SubtractedPart(Node):
-    """The convex function `c sum_j (r'(0) |w_j| - r(|w_j|))`, subtracted by a folded concave penalty.
+    """A multiple of a convex function h of w, which a penalty subtracts: the second part of `Penalty.split`.
 
-    Its subgradient is `c sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
+    A class states `height`, `slopes` and `term`, the value of h, a subgradient and the formula. DCA replaces
+    h by its tangent planes; the penalty must be bounded below.
+    """
+
+    factor: Scalar = restricted(
+        lambda c: 0.0 <= c < math.inf,
+        "the factor is a finite number, not negative",
+        "write it as the factor of the penalty",
+        default=1.0,
+        kw_only=True,
+    )
+
+    @abstractmethod
+    def height(self, w: Vec, /) -> float:
+        """Return h(w)."""
+
+    @abstractmethod
+    def slopes(self, w: Vec, /) -> Vec:
+        """Return a subgradient of h at w, (n,)."""
+
+    @abstractmethod
+    def term(self, notation: Notation) -> str:
+        """Return the formula of h."""
+
+    @property
+    def coordinatewise(self) -> bool:
+        """True if the function is a sum over single weights; by default False."""
+        return False
+
+    def value(self, w: Vec) -> float:
+        """Return the value of the function at w."""
+        return value(self.factor) * self.height(np.asarray(w, dtype=float))
+
+    def subgradient(self, w: Vec) -> Vec:
+        """Return a subgradient of the function at w, (n,)."""
+        return value(self.factor) * self.slopes(np.asarray(w, dtype=float))
+
+    def affine(self, w: Vec, tol: float) -> bool:
+        """Return True if the function is known to be affine near w, in `|w_j|` within `tol max(1, |w_j|)`."""
+        return False
+
+    def formula(self, notation: Notation) -> str:
+        return multiple(self.factor, self.term(notation), notation)
+
+
+class FoldedExcess(SubtractedPart):
+    """The convex function `sum_j (r'(0) |w_j| - r(|w_j|))`, subtracted by a folded concave penalty.
+
+    Its subgradient is `sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
     (21) and (27) of Ong and Le Thi (2013). For groups `w_g / ||w_g||` takes the place of the sign.
 
     Examples
@@ -505,42 +570,35 @@ class SubtractedPart(Node):
     """
 
     penalty: FoldedConcave
-    factor: Scalar = 1.0
 
     @property
     def coordinatewise(self) -> bool:
-        """True if the penalty is of single weights, not of groups."""
         return type(self.penalty).lengths is FoldedConcave.lengths
 
     def _steepest(self) -> float:
         return float(self.penalty.slope(np.zeros(1))[0])
 
     def each(self, s: Vec) -> Vec:
-        """Return the summands at the lengths s, which are `|w_j|` or norms of groups."""
+        """Return the summands, times the factor, at the lengths s, which are `|w_j|` or norms of groups."""
         return value(self.factor) * (self._steepest() * s - self.penalty.profile(s))
 
-    def value(self, w: Vec) -> float:
-        """Return the value of the function at w."""
-        return float(self.each(self.penalty.lengths(np.asarray(w, dtype=float))).sum())
+    def height(self, w: Vec) -> float:
+        s = self.penalty.lengths(w)
+        return float((self._steepest() * s - self.penalty.profile(s)).sum())
 
-    def subgradient(self, w: Vec) -> Vec:
-        """Return a subgradient of the function at w, (n,)."""
-        w = np.asarray(w, dtype=float)
+    def slopes(self, w: Vec) -> Vec:
         s = self.penalty.lengths(w)
         unit = np.divide(w, self.penalty.spread(s), out=np.zeros_like(w), where=w != 0.0)
-        return value(self.factor) * unit * self.penalty.spread(self._steepest() - self.penalty.slope(s))
+        return unit * self.penalty.spread(self._steepest() - self.penalty.slope(s))
 
     def affine(self, w: Vec, tol: float) -> bool:
-        """Return True if the function is known to be affine near w: in `|w_j|` within `tol max(1, |w_j|)`.
-
-        As r is concave, its slope is constant between two points of equal slope.
-        """
+        # as r is concave, its slope is constant between two points of equal slope
         s, slope = np.abs(w), self.penalty.slope
         reach = tol * np.maximum(1.0, s)  # far above rounding, where equal slopes say nothing
         return self.coordinatewise and bool(np.all(slope(np.maximum(s - reach, 0.0)) == slope(s + reach)))
 
-    def formula(self, notation: Notation) -> str:
-        return multiple(self.factor, self.penalty.excess_formula(notation), notation)
+    def term(self, notation: Notation) -> str:
+        return self.penalty.excess_formula(notation)
 
 
 def multiple(factor: Scalar, term: str, notation: Notation) -> str:

@@ -45,7 +45,7 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
     the parameter, w = 0 breaks a constraint, the penalty is not affine in the parameter, the multiplied terms
     have no kink at 0, or a search fails.
     """
-    if norms_of(model):
+    if model.coupled or norms_of(model):
         return None
     model, data = lifted(replace(model, penalty=evaluated(model.penalty, data)), data)
     losses, subtracted = model.loss.split()
@@ -79,6 +79,8 @@ def is_multiple(penalty: Penalty, name: str, n: int) -> bool:
     try:
         heights = [penalty.with_params(**{name: x}).value(w) for x in (1.0, 2.0, 3.0)]
     except CompositionError:
+        return False
+    if not np.isfinite(heights).all():
         return False
     first, second = np.diff(heights)
     return bool(first > 0.0) and math.isclose(first, second, rel_tol=1e-9)

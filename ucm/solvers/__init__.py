@@ -10,6 +10,7 @@ from ucm.solvers.distance.apg import APG
 from ucm.solvers.distance.level_set import LevelSetNewton
 from ucm.solvers.distance.ssnal import SSNAL
 from ucm.solvers.highs import HiGHS
+from ucm.solvers.objective.branch_and_bound import BranchAndBound
 from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.prox_alm import ProxALM
 from ucm.solvers.objective.prox_newton import ProxNewton
@@ -32,6 +33,7 @@ __all__ = [
     "SMO",
     "SSNAL",
     "ActiveSet",
+    "BranchAndBound",
     "ClipGSK",
     "ClipMDM",
     "Conic",

@@ -12,6 +12,7 @@ import numpy as np
 
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
+from ucm.forms.flips import FlipComposite
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, WorstComposite
 from ucm.forms.solver import Answer, Solver, Status
@@ -30,7 +31,7 @@ _LEFT: dict[Status, str] = {
 }  # fmt: skip
 
 
-class Conic(Solver[MinNorm | Composite | WorstComposite]):
+class Conic(Solver[MinNorm | Composite | WorstComposite | FlipComposite]):
     """Solve nearest points, or convex losses plus penalties, by a conic solver through CVXPY.
 
     It takes any norm, any domain, and every convex loss and penalty, if the conic solver has cones for
@@ -65,7 +66,7 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         arguments = [repr(self.name), *(f"{k}={v!r}" for k, v in self.options.items())]
         return f"Conic({', '.join(arguments)})"
 
-    def refuse(self, form: MinNorm | Composite | WorstComposite) -> str | None:
+    def refuse(self, form: MinNorm | Composite | WorstComposite | FlipComposite) -> str | None:
         if not installed(self.backend):
             return f"{self.name} is not installed, or no solver of CVXPY"
         if self.backend != "ECOS":
@@ -75,7 +76,10 @@ class Conic(Solver[MinNorm | Composite | WorstComposite]):
         return None if form.norm in (1.0, 2.0, np.inf) else "it has no cone for this norm"
 
     def solve(
-        self, form: MinNorm | Composite | WorstComposite, monitor: Monitor, start: Answer | None = None
+        self,
+        form: MinNorm | Composite | WorstComposite | FlipComposite,
+        monitor: Monitor,
+        start: Answer | None = None,
     ) -> Answer:
         if isinstance(form, Composite):
             return self._penalized(form, monitor)
@@ -195,11 +199,14 @@ def _program(form: Composite, factor: float) -> tuple:
     w = cp.multiply(1.0 / unit, cp.Variable(form.n))
     b, t = cp.Variable() if form.intercept else cp.Constant(0.0), cp.Variable(form.m)
     plain, tilt = Scope(), form.linear
+    equation = t == cp.multiply(form.y, form.X @ w + b)
+    if isinstance(form, FlipComposite):  # the multipliers of flipped losses are the parts of flipped labels
+        total, (flips, *others) = form.model.cvxpy(t, w, form.caps, plain)
+        return cp.Problem(cp.Minimize(factor * total), [equation, flips, *others]), w, b, equation, [flips]
     total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
     total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
     if form.tilt is not None:
         total -= tilt.margin @ t + tilt.normal @ w
-    equation = t == cp.multiply(form.y, form.X @ w + b)
     above, constraints = [], [equation]
     for h in form.worst:  # s bounds the losses or means that q weighs, and q is its multiplier
         d = h.map.shape[1]

@@ -1,5 +1,6 @@
 """Penalties of the weights w of a classifier."""
 
+from ucm.language.penalties.cardinality import Cardinality, KSupport
 from ucm.language.penalties.constraints import Bounds, LinearConstraint
 from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0, GroupMCP
 from ucm.language.penalties.norms import L1, L2, ElasticNet, GroupLasso, LInf, Lp, NonNegative, Norm
@@ -12,10 +13,12 @@ __all__ = [
     "SCAD",
     "Bounds",
     "CappedL1",
+    "Cardinality",
     "ElasticNet",
     "ExpL0",
     "GroupLasso",
     "GroupMCP",
+    "KSupport",
     "LInf",
     "LinearConstraint",
     "Lp",

@@ -14,9 +14,10 @@ from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
 from ucm.errors import ParameterError
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
-from ucm.forms.solver import Answer, Solver, checked, solver_of
+from ucm.forms.solver import Answer, Solver, solver_of
 from ucm.language.objective import ScaledPenalty
-from ucm.solvers.objective.sessions import session_of
+from ucm.language.terms import FoldedExcess
+from ucm.solvers.objective.sessions import InnerSession
 
 _WORTH = 1e-6  # least gain of a move of single weights, relative to the objective
 _INSIDE = optional(solver_of(Composite))
@@ -92,7 +93,7 @@ class DCA(Solver[DifferenceOfConvex]):
                 "DCA: expected a solver of the convex problems to solve with, got inner=None; give one, or "
                 "let ucm.compile choose it"
             )
-        session = _Inner(session_of(self.inner, self.fallback, form.G), monitor)
+        session = InnerSession(self.inner, self.fallback, form.G, monitor)
         constant = _Iterate(form, form.constant())
         if start is None:
             hinged = form.hinged()
@@ -125,7 +126,7 @@ class DCA(Solver[DifferenceOfConvex]):
                 best, end = other, other_end
         return replace(best.answer, **end)
 
-    def _descend(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict]:
+    def _descend(self, at: _Iterate, session: InnerSession, monitor: Monitor) -> tuple[_Iterate, dict]:
         """Run DCA from one start, with weight moves; return the end point and changed answer fields."""
         point, end = self._critical(at, session, monitor)
         jumps = _separable(point.form) and self.stop == "gap"
@@ -140,7 +141,7 @@ class DCA(Solver[DifferenceOfConvex]):
         monitor.end_start(point.height)
         return point, end
 
-    def _critical(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict]:
+    def _critical(self, at: _Iterate, session: InnerSession, monitor: Monitor) -> tuple[_Iterate, dict]:
         exact = max(1e-12, min(monitor.tol, 1e-10))
         limit = monitor.limit(self.max_outer)
         for _ in range(limit):
@@ -171,19 +172,6 @@ class DCA(Solver[DifferenceOfConvex]):
             "status": "max_iter",
             "message": f"{limit} convex problems solved; raise max_iter",
         }
-
-
-class _Inner:
-    """Session of the convex problems that validates the answers and adds their work to the monitor."""
-
-    def __init__(self, session: Solver[Composite], monitor: Monitor) -> None:
-        self.session, self.monitor = session, monitor
-
-    def solve(self, form: Composite, tol: float, start: Answer | None = None) -> Answer:
-        inner_monitor = self.monitor.child(tol)
-        answer = self.session.solve(form, inner_monitor, start)
-        self.monitor.count_work(inner_monitor)
-        return checked(answer, form.expected, self.session.name)
 
 
 class _Iterate:
@@ -262,7 +250,7 @@ def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Ve
     def height(v: Vec) -> Vec:
         s = np.abs(v)
         total = np.where(v > 0.0, upper, np.where(v < 0.0, lower, 0.0)) * v + c * v * v
-        return total - sum(p.each(s) for p in form.penalties)
+        return total - sum(p.each(s) for p in form.penalties if isinstance(p, FoldedExcess))
 
     before, gain, to = height(w), np.zeros(w.size), w
     with np.errstate(over="ignore", invalid="ignore"):
@@ -274,7 +262,7 @@ def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Ve
 
 
 def _relaxation(
-    form: DifferenceOfConvex, session: _Inner, generator: np.random.Generator, tol: float
+    form: DifferenceOfConvex, session: InnerSession, generator: np.random.Generator, tol: float
 ) -> _Iterate:
     """Solve a randomly reweighted convex problem, and return its solution as a start for DCA.
 

@@ -108,3 +108,18 @@ class _FallbackSession(Session[Composite]):
         self.current, self.replaced = second, True
         monitor.record_fallback(self.second.name, self.name)
         return other
+
+
+class InnerSession:
+    """Session of the convex problems inside of a solver: checks the answers, and counts their work."""
+
+    def __init__(
+        self, first: Solver[Composite], second: Solver[Composite] | None, form: Composite, monitor: Monitor
+    ) -> None:
+        self.session, self.monitor = session_of(first, second, form), monitor
+
+    def solve(self, form: Composite, tol: float, start: Answer | None = None) -> Answer:
+        inner_monitor = self.monitor.child(tol)
+        answer = self.session.solve(form, inner_monitor, start)
+        self.monitor.count_work(inner_monitor)
+        return checked(answer, form.expected, self.session.name)
