@@ -99,7 +99,8 @@ class Quadratic(ProximalPenalty):
 
     def conjugate(self, z: Vec) -> float:
         e, V = self._factors
-        return 0.25 * float(((V.T @ z) ** 2 / e).sum())
+        with np.errstate(over="ignore"):  # inf bounds nothing
+            return 0.25 * float(((V.T @ z) ** 2 / e).sum())
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
         V = self._factors[1]
