@@ -256,9 +256,10 @@ class SampleDual(Dual):
             beta = slopes if self.tilt is None else slopes + self.tilt
             rows, missed = np.column_stack([rows, np.ones(self.y.size)]), np.append(missed, self.y @ beta)
         rows = (room * self.y)[:, None] * rows
-        unit = np.linalg.norm(rows, axis=0)
-        rows = rows / np.where(unit > 0.0, unit, 1.0)
-        change = rows @ np.linalg.lstsq(rows.T @ rows, missed / np.where(unit > 0.0, unit, 1.0))[0]
+        unit = np.abs(rows).max(axis=0)
+        unit[unit == 0.0] = 1.0
+        rows = rows / unit
+        change = rows @ np.linalg.lstsq(rows.T @ rows, missed / unit)[0]
         slopes = slopes - room * np.clip(change, -1.0, 1.0)
         return SampleDual(
             self.terms, self.y, self.margin, slopes, self.tilt, shares=self.shares, free=self.free
