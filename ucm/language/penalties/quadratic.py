@@ -100,14 +100,9 @@ class Quadratic(ProximalPenalty):
         return v - V @ ((2.0 * t * e / (1.0 + 2.0 * t * e)) * (V.T @ v))
 
     def conjugate(self, z: Vec) -> float:
-<<<<<<< HEAD
         e, V = self.factors
-        return 0.25 * float(((V.T @ z) ** 2 / e).sum())
-=======
-        e, V = self._factors
         with np.errstate(over="ignore"):  # inf bounds nothing
             return 0.25 * float(((V.T @ z) ** 2 / e).sum())
->>>>>>> proof
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
         V = self.factors[1]
