@@ -1,8 +1,8 @@
 """The time limit of computations without a monitor: statistics, forms, intervals of parameters.
 
 A compilation, or the change to another form within a solve, sets it, and long computations below ask for it.
-Solvers have the monitor itself. Certificates end whatever the limit is, with a tenth of a second for each search of a
-feasible point.
+Solvers have the monitor itself. Certificates end whatever the limit is, with a tenth of a second for each
+search of a feasible point.
 """
 
 from __future__ import annotations
