@@ -423,3 +423,14 @@ def test_constraints_that_exclude_every_w_beside_a_worst_mean_are_refused() -> N
     )
     with pytest.raises(CompositionError, match="contradict each other"):
         ucm.solve(model, _X, _y)
+
+
+def test_a_hinge_loss_without_intercept_has_the_optimum_of_a_program_by_hand() -> None:
+    c = np.arange(_m) % 3
+    program = cp.Problem(cp.Minimize(c @ cp.pos(1 - cp.multiply(_y, _X @ _w)) / _m + _ridge))
+    expected = program.solve(solver="CLARABEL")
+    for scale in (1e-4, 1.0, 1e4):
+        model = (Hinge() / _m + _lam / scale**2).with_intercept(None)
+        solution = ucm.solve(model, _X / scale, _y, sample_weight=c)
+        assert (solution.status, solution.stats.solver, solution.b) == ("optimal", "prox-alm", 0.0)
+        assert solution.objective == pytest.approx(expected, rel=1e-6)
