@@ -226,11 +226,9 @@ def solve(
     -2.9293
     """
     of_compile = (*SAMPLE_OPTIONS, *KERNEL_OPTIONS)
-    names = [name for name in of_compile if name in options]
-    to_compile = {name: options.pop(name) for name in names}
+    to_compile = {name: options.pop(name) for name in of_compile if name in options}
     solve_options = options_of(Plan.solve)
-    if any(name not in solve_options for name in options):
-        unknown = [name for name in options if name not in solve_options]
+    if unknown := [name for name in options if name not in solve_options]:
         raise unknown_option("solve", unknown, [*options_of(solve), *of_compile, *solve_options])
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()

@@ -12,7 +12,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, brief
 from ucm.language.objective import Objective, TermMultiple
-from ucm.language.parameter import Expression, holds
+from ucm.language.parameter import holds
 from ucm.language.robust import RobustMargin
 from ucm.ranges.lambda_max import lambda_max
 from ucm.ranges.parameter_range import effects, interval_of, weight_sets
@@ -138,12 +138,9 @@ def simple_first(model: RobustMargin | Objective, data: Data, name: str, values:
     """
     order = np.argsort(values, kind="stable").tolist()
     if isinstance(model, Objective):
-        factors = [term.factor for term in model.loss.nodes_of_type(TermMultiple)]
-        of_loss = [
-            factor.at(lambda p: 2.0 * p.value if p.name == name else p.value) > factor.value
-            for factor in factors
-            if isinstance(factor, Expression) and holds(factor, name)
-        ]
-        return order if any(of_loss) else order[::-1]
+        terms = model.loss.nodes_of_type(TermMultiple)
+        factors = [c for term in terms if holds(c := term.factor, name)]
+        grown = (c.at(lambda p: (1 + (p.name == name)) * p.value) > c.value for c in factors)
+        return order if any(grown) else order[::-1]
     changed = effects(model, data, name)
     return order if all(size.grows for size in changed.sizes) else order[::-1]

@@ -204,12 +204,7 @@ def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, 
     return (point["pos"], point["neg"]) if len(point) == 2 else None
 
 
-def _translation(U: Node) -> dict[str, float]:
-    """Return `_moved(U)`, which depends on the declaration alone, cached in it."""
-    return U.once("translation", lambda: _moved(U))
-
-
-def _moved(x: Node) -> dict[str, float]:
+def _translation(x: Node) -> dict[str, float]:
     """Return by class the translation of a set or vector for a unit translation of the samples of the class.
 
     1 for a hull or a mean, 0 for a covariance, the factor for a multiple; NaN where it is not known, as for
@@ -221,7 +216,7 @@ def _moved(x: Node) -> dict[str, float]:
         case Samples():
             return {x.kind: 1.0}
         case ConvexUnion() | Intersection():
-            each = [_moved(V) for V in x.children()]
+            each = [_translation(V) for V in x.children()]
             first, kinds = each[0], dict.fromkeys(kind for moved in each for kind in moved)
             same = (k for k in kinds if len({moved.get(k, 0.0) for moved in each}) == 1)
             return dict.fromkeys(kinds, math.nan) | {k: first.get(k, 0.0) for k in same}
@@ -239,7 +234,7 @@ def _moved(x: Node) -> dict[str, float]:
             return {"pos": math.nan, "neg": math.nan}
     total: dict[str, float] = {}
     for factor, y in terms:
-        for kind, moved in _moved(y).items():
+        for kind, moved in _translation(y).items():
             total[kind] = total.get(kind, 0.0) + factor * moved
     return total
 
@@ -247,7 +242,7 @@ def _moved(x: Node) -> dict[str, float]:
 def ignores_origin(U: UncertaintySet, n: int) -> bool:
     """True if U is known not to move when all samples, of n features, move by one vector."""
     one_map = feature_normal(U, np.zeros(U.dimension(n) or n)) is not None
-    return one_map and sum(_translation(U).values()) == 0.0
+    return one_map and sum(U.once("translation", lambda: _translation(U)).values()) == 0.0
 
 
 def midpoint_of(
@@ -261,7 +256,7 @@ def midpoint_of(
     points = _class_points(summands)
     if points is None:
         return None
-    factors = _translation(U)
+    factors = U.once("translation", lambda: _translation(U))
     shifts = {"pos": factors.get("pos", 0.0), "neg": -factors.get("neg", 0.0)}
     # a set that does not move with the samples (0, or nan) has no midpoint
     if not all(shift > _ROUNDING for shift in shifts.values()):

@@ -298,9 +298,7 @@ def fallbacks(form: StandardForm, chosen: Solver, requested: str | Solver) -> It
     """Yield the fallbacks of the chosen solver that take the form; none for a requested solver or DCA."""
     if isinstance(form, DifferenceOfConvex):
         return
-    for solver in _following(form, chosen, requested):
-        if refusal(solver, form) is None:
-            yield solver
+    yield from (s for s in _following(form, chosen, requested) if refusal(s, form) is None)
 
 
 def _following(form: StandardForm, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:

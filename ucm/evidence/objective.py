@@ -242,8 +242,7 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     for normal, t in ((w, margin), (np.zeros_like(w), b * data.y)):
         counted = [t if counts is None else t[counts] for counts in classes]
         limit, before = model.penalty.value(1e12 * normal), model.penalty.value(1e9 * normal)
-        separates = bool((np.concatenate(counted) > 0.0).all())
-        if separates and limit <= before * (1.0 + 1e-12) and value >= limit:
+        if (np.concatenate(counted) > 0.0).all() and limit <= before * (1.0 + 1e-12) and value >= limit:
             break
     else:
         return None

@@ -7,7 +7,6 @@ or tuples of these. Equality and hash are structural; `repr` is source text; `st
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import sys
 from abc import ABCMeta, abstractmethod
@@ -164,7 +163,7 @@ def restricted(
     `words` state the restriction in a message, which ends with the remedy.
     """
 
-    def check(x: Any, where: str) -> None:
+    def check(x: object, where: str) -> None:
         if not holds(getattr(x, "value", x)):
             got = with_value(x)
             got = got if len(got) <= 200 else brief(x)
@@ -188,7 +187,8 @@ def _refusing(init: Callable[..., None]) -> Callable[..., None]:
         try:
             init(self, *args, **kwargs)
         except TypeError as error:
-            if _binds(init, self, *args, **kwargs):
+            at = error.__traceback__
+            if at is None or at.tb_next is not None:  # it is of a frame inside of init, not of the arguments
                 raise
             shown = [f for f in _in_order(type(self)) if f.compare]
             names = ", ".join(f"{f.name}=..." if f.kw_only else f.name for f in shown)
@@ -198,15 +198,6 @@ def _refusing(init: Callable[..., None]) -> Callable[..., None]:
             raise CompositionError(f"{name}: takes {names or 'nothing'}, got {got}; {remedy}") from error
 
     return refusing
-
-
-def _binds(function: Callable[..., object], *args: object, **kwargs: object) -> bool:
-    """True if a function takes these arguments."""
-    try:
-        inspect.signature(function).bind(*args, **kwargs)
-    except TypeError:
-        return False
-    return True
 
 
 def some(noun: str) -> Any:

@@ -56,10 +56,6 @@ class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
         parameter occurs twice, or in a sum in a denominator.
         """
 
-    def leaves(self) -> tuple[Param, ...]:
-        """Return the `Param`s in the expression, once for each occurrence."""
-        return self.nodes_of_type(Param)
-
     def without_ranges(self) -> Self:
         return replace(super().without_ranges(), ranges=())
 
@@ -287,7 +283,7 @@ class BinaryExpression(Expression):
 
     @functools.cached_property
     def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return any(p.relative for p in self.leaves())
+        return any(p.relative for p in self._params.values())
 
     def at(self, read: Callable[[Param], float]) -> float:
         left, right = (x.at(read) if isinstance(x, Expression) else x for x in (self.left, self.right))
@@ -349,7 +345,7 @@ class BinaryExpression(Expression):
 
 def holds(scalar: Scalar, name: str) -> TypeGuard[Expression]:
     """Return True if the scalar depends on the `Param` of this name."""
-    return isinstance(scalar, Expression) and any(p.name == name for p in scalar.leaves())
+    return isinstance(scalar, Expression) and name in scalar._params
 
 
 def _combined(operation: str, left: object, right: object) -> object:
@@ -496,7 +492,7 @@ class Parameters(Scope):
         scalar, nonneg = size.declared, not (signed or size is x)
         if not isinstance(scalar, Expression):
             return size.number
-        for p in scalar.leaves():
+        for p in scalar._params.values():
             if p.name not in self._known:
                 above = nonneg and p is scalar  # a parameter of an expression may be negative
                 self._known[p.name] = cp.Parameter(name=p.name, value=p.value, nonneg=above)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
-from ucm.language.parameter import Expression, Range, Scalar, with_range, within
+from ucm.language.parameter import Range, Scalar, with_range, within
 from ucm.language.sets.affine_image import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull, as_samples
 from ucm.language.statistics.samples import SampleNode
@@ -236,8 +236,7 @@ def Wasserstein(
         raise CompositionError(
             f"Wasserstein: order is 1 or inf, got {brief(order)}; order 2 of moments is Gelbrich"
         )
-    radius = eps / beta if order == 1 and (isinstance(beta, Expression) or beta != 1.0) else eps
-    return CVaR(samples, beta) + Ball(0, radius, p=norm)
+    return CVaR(samples, beta) + Ball(0, eps / beta if order == 1 else eps, p=norm)
 
 
 def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
