@@ -178,6 +178,7 @@ def test_what_a_cardinality_refuses() -> None:
         ucm.Hinge() + ucm.Cardinality(2),
         ucm.Hinge() + ucm.L1() + ucm.Cardinality(2),
         ucm.Ramp() + ucm.L2() + ucm.Cardinality(2),
+        ucm.WorstMean(ucm.Hinge()) + ucm.L2() + ucm.Cardinality(2),
         square + ucm.CappedL1(1) + ucm.Cardinality(2),
         square + ucm.LinearConstraint([[1.0] * 6], 0.0, 0.0) + ucm.Cardinality(2),
         square + ucm.KSupport(3) + ucm.Cardinality(2),

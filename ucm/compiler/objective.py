@@ -324,11 +324,11 @@ class BestSubsetLowering(ObjectiveLowering):
         squares = [R for R in G.penalties if split_scalar(R)[1].nodes_of_type(KSupport)]
         declared = model.penalty.nodes_of_type(KSupport)
         declared += model.penalty.nodes_of_type(LinearConstraint)
-        if H.losses or H.penalties or len(model.relaxed) > 1 or declared or not squares:
+        if G.joint or H.losses or H.penalties or len(model.relaxed) > 1 or declared or not squares:
             raise CompositionError(
                 f"{model.relaxed[0]!r}: expected one such constraint beside a multiple of L2(), otherwise "
-                "convex losses, and penalties without k-support norms and constraints but NonNegative(), got "
-                f"{brief(model)}; write for example Hinge() + 0.5 * L2() + Cardinality(5)"
+                "convex sums of losses, and penalties without k-support norms and constraints but "
+                f"NonNegative(), got {brief(model)}; write for example Hinge() + 0.5 * L2() + Cardinality(5)"
             )
         model = replace(model, penalty=evaluated(model.penalty, bound.data))
         return (cls(model, bound.data, bound.requested),)

@@ -512,6 +512,11 @@ class SubtractedPart(Node):
 
     A class states `height`, `slopes` and `term`, the value of h, a subgradient and the formula. DCA replaces
     h by its tangent planes; the penalty must be bounded below.
+
+    Parameters
+    ----------
+    factor : float or Param, optional
+        Not negative; the penalty's own factor multiplies it.
     """
 
     factor: Scalar = restricted(
