@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import ClassVar, ParamSpec, TypeVar
 
 import numpy as np
+from scipy import sparse
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.errors import brief
 from ucm.forms.bound import times
@@ -187,10 +188,10 @@ class _Worst:
     """
 
     def __init__(self, term: WorstTerm, m: int) -> None:
-        self.smoothed, self.A = _Smoothed(term.loss, m), term.map.matrix()
+        self.smoothed, self.A = _Smoothed(term.loss, m), sparse.csr_array(term.map.matrix())
         self.domain: SemiSmooth = term.domains[0]  # type: ignore[assignment]
         self._project, self._jacobian = _kept(self._projection), _kept(self.domain.jacobian)
-        d = self.A.shape[1]
+        d = term.map.shape[1]
         self.q, self.apart, self.by_sample = self.domain.center(d), self.A.nnz == d, term.by_sample
         self.steep = float(term.loss.gradient(np.ones(1))[0]) or 1.0
         self.grow(_FIRST)
@@ -199,7 +200,7 @@ class _Worst:
         """Set the proximal parameters to sigma, in typical slopes and weights."""
         self.sigma, self.tau = sigma * self.steep, sigma / (self.steep * self.q.size)
 
-    def _spread(self, q: Any) -> Any:
+    def _spread(self, q: Vec) -> Vec:
         """Return A q, or A times each column."""
         return q if self.by_sample else self.A @ q
 
@@ -230,7 +231,7 @@ class _Worst:
             h += self.tau * s * s * self._spread(self._jacobian(v).d)
         return h
 
-    def coupling(self, margin: Vec) -> tuple[Any, Any]:
+    def coupling(self, margin: Vec) -> tuple[Matrix, Matrix]:
         """Return V and S of the second derivatives `V S V'` beside those of `curvature`."""
         s = self.smoothed.at(margin, self.sigma)[1]
         J = self._jacobian(self._projected(margin)[1])
@@ -274,7 +275,7 @@ class _Envelopes:
         """Return the (generalised) second derivatives of the sum, those of single margins."""
         return sum((part.curvature(margin) for part in self.parts), start=np.zeros(margin.size))
 
-    def coupling(self, margin: Vec) -> list[tuple[Any, Any]]:
+    def coupling(self, margin: Vec) -> list[tuple[Matrix, Matrix]]:
         """Return V and S of further second derivatives `V S V'`, which join samples."""
         return [h.coupling(margin) for h in self.worst]
 

@@ -97,7 +97,7 @@ class Losses(Protocol):
         """Return the second derivatives of the losses in the margins, each in its own margin."""
         ...
 
-    def coupling(self, margin: Vec) -> Iterable[tuple[Any, Any]]:
+    def coupling(self, margin: Vec) -> Iterable[tuple[Matrix, Matrix]]:
         """Return matrices V (m, r) and S of the second derivatives `V S V'` that join samples."""
         ...
 
@@ -305,8 +305,7 @@ class ProximalIterate:
         else:
             H, s = weighted_sums(X, h)
             for V, S in self.losses.coupling(self.t):
-                y = form.y[:, None]
-                V = V * y if isinstance(V, np.ndarray) else V.multiply(y)
+                V = V * form.y[:, None]
                 image, sums = np.asarray(X.T @ V), np.asarray(V.sum(axis=0)).ravel()
                 H += image @ S @ image.T
                 s += image @ (S @ sums)
