@@ -280,7 +280,7 @@ def test_unknown_attributes_and_calls() -> None:
             lambda: untyped.Ball(pos.mean, 1, radius=2),
             "Ball: takes center, radius, p, got pos.mean, 1, rad",
         ),
-        (lambda: untyped.Hinge(2, 3), "Hinge: takes p, on=..., got 2, 3; write Hinge"),
+        (lambda: untyped.Hinge(2, 3), "Hinge: takes p, on=..., start=..., got 2, 3; write Hinge"),
         (lambda: untyped.Param("nu"), "Param: takes name, value, relative, got 'nu'; write Param"),
     ):
         with pytest.raises(CompositionError, match=re.escape(words)):

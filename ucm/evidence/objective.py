@@ -95,7 +95,7 @@ def certify_objective(
     match model, normal:
         case WassersteinObjective(), FeatureNormal():
             return _certify_flips(model, data, normal, b, slopes, tol, multipliers)
-    if isinstance(normal, FeatureNormal):
+    if isinstance(normal, FeatureNormal) and (model.penalised or norms_of(model)):
         w, b = lifted_plane(model, normal.w, b)
         model, data = lifted(model, data)
         normal = FeatureNormal(data.X, w)

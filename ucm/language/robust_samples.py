@@ -110,7 +110,7 @@ def per_sample(name: str) -> PerSample:
     >>> X, y = [[2.0], [1.0], [-1.0]], [1, 1, -1]
     >>> sol = ucm.solve(loss + 0.1 * ucm.L2(), X, y, per_sample={"radius": [1.0, 0.5, 0.0]})
     >>> round(sol.objective, 4)
-    0.1633
+    0.1778
     """
     return PerSample(name)
 
@@ -362,7 +362,7 @@ class Robust(ConvexLoss):
     Σ_{i} max(0, 1 - (t_i - r·‖w‖₁)),  r = 0.2
     >>> X, y = ucm.datasets.load("iris")
     >>> round(ucm.solve(loss + 0.1 * ucm.L2(), X, y).objective, 4)
-    0.0
+    26.2501
     """
 
     @property

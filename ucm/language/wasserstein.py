@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -108,7 +110,7 @@ class WassersteinObjective(Objective):
     min_{w, b, λ ≥ ‖w‖₂} 0.1·λ + mean_{i} max(max(0, 1 - t_i), max(0, 1 + t_i) - 0.5·λ),  t_i = y_i(w'x_i + b)
     >>> X, y = ucm.datasets.load("iris")
     >>> round(ucm.solve(model, X, y).objective, 4)
-    0.0
+    0.7501
     """
 
     coupled: ClassVar[bool] = True
@@ -190,6 +192,7 @@ class WassersteinObjective(Objective):
         weights: Vec | None = None,
         subgroup: Subgroup = None,
         b: float | None = None,
+        per_sample: Mapping[str, Vec] = MappingProxyType({}),
     ) -> float:
         """Return the objective at the margins and w, the least over lam; see `Objective.value`."""
         c = np.ones(margin.size) if weights is None else weights

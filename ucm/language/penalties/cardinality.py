@@ -220,7 +220,7 @@ class KSupport(FeatureCount, ProximalPenalty):
         if (s[used] == 0.0).any():
             return np.inf
         whole = used & (s == 1.0)
-        rest = np.abs(w[used & ~whole]).sum()
+        rest = float(np.abs(w[used & ~whole]).sum())
         return float(w[whole] @ w[whole]) + (rest / r if rest else 0.0)
 
     def prox(self, v: Vec, t: float) -> Vec:
