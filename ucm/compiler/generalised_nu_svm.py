@@ -21,12 +21,12 @@ from ucm.compiler.recover import bias
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.errors import ParameterError
 from ucm.evidence.reference import Verification, compared, solved
-from ucm.forms.monitor import Monitor
+from ucm.forms.monitor import INSIDE, Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language.robust import RobustMargin
-from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM, radius_from_lambda
+from ucm.ranges.generalised_nu_svm import Bounds, GeneralisedNuSVM, radius_from_lambda
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -77,9 +77,18 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         return super().answer(solver, monitor, start)
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        found = self.problem.bounds(self.problem.normal(answer.plane[0]))
+        found = self._bounds(answer)
         x = np.asarray(self.data.X.T @ (found.q * self.data.y)).ravel()
         return Proof(answer, found.certificate, found.certificate.primal, found.w, found.b, x)
+
+    def _bounds(self, answer: Answer) -> Bounds:
+        """Return the better bounds of two: with the slopes at the normal, or those of the answer.
+
+        Where the losses are nearly flat at w, an error of w changes its slopes much more than the objective.
+        """
+        w, bounds = self.problem.normal(answer.plane[0]), self.problem.bounds
+        tried = [bounds(w), *([] if answer.slopes is None else [bounds(w, answer.slopes)])]
+        return max(tried, key=lambda f: (f.certificate.violation <= INSIDE, f.certificate.dual))
 
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         data = self.data
@@ -98,7 +107,7 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         data, gram = self.data, self.data.gram
-        found = self.problem.bounds(self.problem.normal(proof.answer.plane[0]))
+        found = self._bounds(proof.answer)
         w, b, rule = found.w, proof.b, "multipliers"
         if bias_rule not in ("auto", "multipliers") and w.any():
             b, rule, _ = bias(bias_rule, self.model.set, minimum_norm(self.model, data), data, [], w)

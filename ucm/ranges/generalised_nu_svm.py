@@ -79,7 +79,7 @@ class Bounds:
     ----------
     certificate : of the optimum, with the objective at (w, b, rho) as its primal value
     w, b, rho : the normal, no longer than lam, and the best b and rho for it
-    q : (m,) weights of sum 1/2 on each class, the slopes at (w, b, rho)
+    q : (m,) weights of sum 1/2 on each class, by default the slopes at (w, b, rho)
     """
 
     certificate: Certificate
@@ -217,7 +217,7 @@ class GeneralisedNuSVM:
             primal, least, outside, unit, rounding=1e-14 * terms_size, size=unit,
             wrong=f"a dual point above the primal one); {fault('the conjugate of a loss', self.declared)}",
         )  # fmt: skip
-        return Bounds(certificate, w, b, rho, q)
+        return Bounds(certificate, w, b, rho, dual)
 
     def reference_problem(self, scaled: bool = True) -> cp.Problem:
         """Return the generalised nu-SVM in w (times max |X| if `scaled`), b and rho as a problem of CVXPY.
