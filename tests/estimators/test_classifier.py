@@ -801,7 +801,7 @@ def test_features_that_never_vary_leave_nothing_to_separate() -> None:
         ({"multi_class": "all"}, 'multi_class is "ovo" or "ovr", got .all'),
         (
             {"bias_rule": "none"},
-            "bias_rule is one of auto, multipliers, midpoint, means, min_error, odds, boundary, zero, got 'none'",
+            "bias_rule is one of auto, .*min_error, odds, boundary, zero, got 'none'",
         ),
         ({"solver": "fast"}, r"solver: expected.*smo.*prox-newton.*got 'fast'"),
         ({"tol": 0.0}, r"tol is a number in \(0, 1\), got 0.0"),
