@@ -59,7 +59,8 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
         entries, (columns, starts) = X.data, (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
         if center is not None:  # a column with zeros has a range that its mean does not exceed by far
             full = np.where(np.bincount(columns, minlength=s.size) == d.size, center, 0.0)
-            entries, center = entries - full[columns], center - full
+            if full.any():
+                entries, center = entries - full[columns], center - full
         d = np.ascontiguousarray(d)
         native.library.add_outer(d.size, entries, columns, starts, d, s.size, gram, s)
         gram += gram.T  # a row's columns may come in any order
