@@ -129,6 +129,10 @@ _by_hand: dict[str, tuple[Any, Callable[[], float]]] = {
             0.1 * cp.norm1(_w), penalty=_square(_w) + cp.transforms.indicator([_w[0] - _w[1] <= 0.1])
         ),
     ),
+    "groups": (
+        Robust(Hinge(), Ball(0, 0.1)) + _lam + ucm.GroupLasso([0, 0, 1, 1]),
+        lambda: _program(0.1 * cp.norm(_w), penalty=_square(_w) + cp.norm(_w[:2]) + cp.norm(_w[2:])),
+    ),
     "worst mean": (
         WorstMean(Robust(Hinge(), Ball(0, 0.1)), CappedSimplex(4, relative=True)) + 0.05 * L2(),
         lambda: _program(
