@@ -307,6 +307,13 @@ def test_constraints_have_multipliers(intercept: str) -> None:
     assert found[0] > 0.1
 
 
+def test_a_norm_beside_a_constraint_is_proven() -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    constraint = ucm.LinearConstraint(np.ones((1, X.shape[1])), 0, 0)
+    assert ucm.solve(Robust(Hinge(), Ball(0, 0.1, _inf)) + L2() + constraint, X, y).status == "optimal"
+
+
 # --- quantities of each sample -----------------------------------------------------------------------
 _model = Robust(Hinge(), per_sample("radius") * Ball(0, 1, _inf)) + Param("lam", 0.5) * L2()
 
