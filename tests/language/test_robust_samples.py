@@ -129,6 +129,10 @@ _by_hand: dict[str, tuple[Any, Callable[[], float]]] = {
             0.1 * cp.norm1(_w), penalty=_square(_w) + cp.transforms.indicator([_w[0] - _w[1] <= 0.1])
         ),
     ),
+    "groups": (
+        Robust(Hinge(), Ball(0, 0.1)) + _lam + ucm.GroupLasso([0, 0, 1, 1]),
+        lambda: _program(0.1 * cp.norm(_w), penalty=_square(_w) + cp.norm(_w[:2]) + cp.norm(_w[2:])),
+    ),
     "worst mean": (
         WorstMean(Robust(Hinge(), Ball(0, 0.1)), CappedSimplex(4, relative=True)) + 0.05 * L2(),
         lambda: _program(
@@ -301,6 +305,13 @@ def test_constraints_have_multipliers(intercept: str) -> None:
     cp.Problem(cp.Minimize(loss), [below]).solve(solver="CLARABEL")
     assert found == pytest.approx(below.dual_value, abs=1e-4 * below.dual_value.max())
     assert found[0] > 0.1
+
+
+def test_a_norm_beside_a_constraint_is_proven() -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    constraint = ucm.LinearConstraint(np.ones((1, X.shape[1])), 0, 0)
+    assert ucm.solve(Robust(Hinge(), Ball(0, 0.1, _inf)) + L2() + constraint, X, y).status == "optimal"
 
 
 # --- quantities of each sample -----------------------------------------------------------------------

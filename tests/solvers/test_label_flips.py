@@ -152,7 +152,7 @@ def test_a_declaration_and_its_estimator() -> None:
 def test_what_it_refuses() -> None:
     X, y = samples()
     losses = (ucm.Ramp(), ucm.SquaredHinge(), ucm.Exponential(), ucm.LeastSquares(), ucm.Hinge(on=ucm.pos), 1)
-    for loss in (*losses, 2 * ucm.Hinge()):
+    for loss in (*losses, 2 * ucm.Hinge(), ucm.Robust(ucm.Hinge(), ucm.Ball(0, 0.1))):
         with pytest.raises(CompositionError, match="0-1 loss"):
             untyped.WassersteinObjective(loss, eps=0.1)
     bad = {"eps": (0.0, -1.0, np.inf), "kappa": (-0.1,), "norm": (0.5,), "intercept": ("penalised",)}

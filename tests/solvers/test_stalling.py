@@ -68,6 +68,15 @@ def test_an_ellipsoid_in_more_features_than_samples(norm: float) -> None:
             assert solution.status == "optimal", (seed, solution.message)
 
 
+def test_an_augmented_lagrangian_tells_a_stall_from_a_limit() -> None:
+    plan = ucm.compile(ucm.WorstMean(ucm.SquaredHinge()) + 1e-8 * ucm.L2(), LINE, HALVES, solver="prox-alm")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        stalled, short = plan.solve(tol=1e-12), plan.solve(tol=1e-12, max_iter=2)
+    assert stalled.status == "stalled" and "scale the features" in stalled.message
+    assert short.status == "max_iter" and "raise max_iter" in short.message
+
+
 def test_apg_gives_up_where_the_gap_falls_no_more() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 4)) * 10.0 ** np.arange(0.0, -16.0, -4.0)

@@ -39,9 +39,12 @@ def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list
     slopes = [-steep * np.asarray(e.dual_value) for e in equal]
     for _ in range(_ROUNDS):
         left = z - sum(slopes)
-        slopes = [_inside(R, g + left / len(terms)) for R, g in zip(terms, slopes, strict=True)]
         if np.abs(left).max() <= _MET * steep:
             break
+        for k, R in enumerate(terms):
+            left = left + slopes[k]
+            slopes[k] = _inside(R, left)
+            left = left - slopes[k]
     return slopes
 
 

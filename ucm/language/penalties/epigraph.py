@@ -184,9 +184,8 @@ class Epigraph(ProximalPenalty):
         c = max(c, 0.0)
         top = CombinedPenalty(self.terms).gauge(z) if self.terms else np.inf
         if top == np.inf:
-            if not self._sum(c).gauge(z) <= 1.0 + _ROUNDING:
-                return np.inf
-            top = 1.0 if self.terms else 0.0  # without terms the domain is a cone
+            inside = self._sum(c).gauge(z) <= 1.0 + _ROUNDING
+            return (1.0 if self.terms else 0.0) if inside else np.inf
         return last(lambda s: self._sum(c, s).gauge(z) > 1.0, 0.0, top)[1] if top > 0.0 else 0.0
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:

@@ -345,14 +345,18 @@ class _Multipliers(Session[Composite]):
                 status = "interrupted"
                 break
             if ends or at.lost:
+                status = "stalled"
                 break
             factor = growth(steps, _AT_ONCE) if moved > _STILL * abs(value) else 1.0
             self.losses.grow(min(factor * self.losses.sigma, _LARGEST))
             at.restart()
-        if best <= tol and status == "max_iter":
+        if best <= tol and status != "interrupted":
             status = "converged"
         self.losses.grow(_AGAIN * _FIRST)
-        return answer.after(status, f"{step} multiplier steps left a relative gap or violation of {best:.2g}")
+        left = f"{step} multiplier steps left a relative gap or violation of {best:.2g}"
+        return answer.after(
+            status, f"{left}; {'scale the features' if status == 'stalled' else 'raise max_iter'}"
+        )
 
     def _minimise(self, at: ProximalIterate, monitor: Monitor) -> int:
         """Take Newton steps on the envelopes plus penalty; return their number."""
