@@ -417,6 +417,7 @@ def test_data_are_refused(model: Any, options: dict, error: type[Exception], wor
 
 
 def test_rows_and_fits_are_refused(tmp_path: Any) -> None:
+    pytest.importorskip("pyarrow", reason="needs pip install 'ucm-classifiers[rows]'")
     np.savetxt(
         tmp_path / "rows.csv", np.column_stack([_y, _X]), delimiter=",", header="y,a,b,c,d", comments=""
     )

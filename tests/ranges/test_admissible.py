@@ -697,3 +697,11 @@ def test_the_gap_of_an_interval_is_that_of_an_end_that_stays(grows: bool) -> Non
         found = within_ranges(model, "d", Interval(low, high, "", grows, not grows, 0.1))
         assert (found.lower, found.upper) == (max(low, 0.0), min(high, 1.0))
         assert found.gap == (0.1 if stays else 0.0)
+
+
+def test_a_whole_number_has_no_interval_but_values() -> None:
+    X, y = load("iris")
+    model = ucm.Logistic() + ucm.L2() + ucm.Cardinality(Param("k", 2))
+    assert ucm.admissible(model, X, y)["k"].how == "k is a whole number; name its values"
+    with pytest.raises(ucm.ParameterError, match=r"name its values, as param_range=\[1, 2, 3\]"):
+        ucm.ClassifierCV(model).fit(X, y)

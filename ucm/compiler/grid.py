@@ -15,7 +15,7 @@ from ucm.language.objective import Objective, TermMultiple
 from ucm.language.parameter import holds
 from ucm.language.robust import RobustMargin
 from ucm.ranges.lambda_max import lambda_max
-from ucm.ranges.parameter_range import effects, interval_of, weight_sets
+from ucm.ranges.parameter_range import declared_range, effects, interval_of, weight_sets
 from ucm.ranges.relative_sizes import intervals_of
 
 _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
@@ -109,6 +109,8 @@ def spread(
     if isinstance(model, Objective) and not weight_sets(model, name):
         tops = [lam.upper for data in datas if (lam := lambda_max(model, data, name)) is not None]
         if not relative and not tops:
+            if (declared := declared_range(model, name)).lower == -math.inf:
+                raise ParameterError(f"{where}: {declared.how}, as {option}=[1, 2, 3]")
             return model.params()[name] * np.geomspace(1.0 / _AROUND, _AROUND, count)
         top = 1.0 if relative else max(tops)
         if closed:

@@ -247,7 +247,7 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     w, b = cp.Variable(X.shape[1]), cp.Variable()
     t = cp.multiply(y, X @ w + b)  # the margins
     problem = cp.Problem(cp.Minimize(cp.sum(cp.pos(1 - t)) + lam * cp.sum_squares(w)))
-    problem.solve()
+    problem.solve(solver='CLARABEL')
     <BLANKLINE>
     objective, w, b = problem.value, w.value, float(b.value)
     <BLANKLINE>
@@ -322,7 +322,7 @@ class _Program:
             "z = cp.Variable(x.shape[0])  # the point of U nearest to 0",
             "meets = z == x",
             f"problem = cp.Problem(cp.Minimize(cp.norm(z, {q})), [meets, *constraints])",
-            "problem.solve()", "",
+            _SOLVE, "",
             "objective, w = -problem.value, meets.dual_value",
             f"w = w * np.sign(w @ z.value) / np.linalg.norm(w, {code(model.norm)})"
             "  # the normal of the classifier",
@@ -335,7 +335,7 @@ class _Program:
         return [
             *_VARIABLES, "rho = cp.Variable()", *self.printer.definitions,
             f"problem = cp.Problem(cp.Minimize({text}), [{self.printer.text(bound)}])",
-            "problem.solve()", "",
+            _SOLVE, "",
             "objective, w, b, rho = problem.value, w.value, float(b.value), float(rho.value)",
         ]  # fmt: skip
 
@@ -375,13 +375,12 @@ class _Program:
         texts = [f"    {text}," for _, constraints in joint for text in constraints]
         inside = ["constraints = [", *texts, "]"] if joint else []
         given = ", constraints" if joint else ""
-        solve = "problem.solve(solver='CLARABEL')" if joint else "problem.solve()"
         added = total(G.penalties)  # type: ignore[arg-type]
         if model.convex:
             return [
                 *variables, *self.printer.definitions, *worst, *inside,
                 f"problem = cp.Problem(cp.Minimize({added}){given})",
-                solve, "",
+                _SOLVE, "",
                 f"objective, w, b = problem.value, {w_and_b}",
             ]  # fmt: skip
         start = total(model.penalty.surrogates())
@@ -403,7 +402,7 @@ class _Program:
             "slope_t, slope_w = cp.Parameter(X.shape[0]), cp.Parameter(w.size)",
             f"added = {added}",
             f"start = cp.Problem(cp.Minimize({start}){given})",
-            solve.replace("problem", "start"),
+            _SOLVE.replace("problem", "start"),
             f"problem = cp.Problem(cp.Minimize(added - slope_t @ t - slope_w @ w){given})",
             "objective = np.inf",
             "for _ in range(200):  # DCA: the subtracted function is replaced by its tangent plane",
@@ -411,7 +410,7 @@ class _Program:
             "    if last - objective <= 1e-9 * abs(objective):",
             "        break",
             "    slope_t.value, slope_w.value = tangent(t.value, w.value)",
-            f"    {solve}", "",
+            f"    {_SOLVE}", "",
             f"w, b = {w_and_b}",
         ]  # fmt: skip
 
@@ -488,6 +487,7 @@ def _formulas(term: Node, texts: Callable[[], tuple[object, object]]) -> tuple[T
     return height, slope
 
 
+_SOLVE = "problem.solve(solver='CLARABEL')"  # which is always installed
 _VARIABLES = [
     "w, b = cp.Variable(X.shape[1]), cp.Variable()",
     "t = cp.multiply(y, X @ w + b)  # the margins",

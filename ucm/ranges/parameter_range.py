@@ -161,7 +161,7 @@ def interval_of(
     """
     if isinstance(model, Objective):
         found = _of_weights(model, data, name, time_limit) or lambda_max(model, data, name)
-        return found or _declared_range(model, name)
+        return found or declared_range(model, name)
     if by_lam(model):
         return _of_lam(model, data, name)
     return intervals_of_sizes(model, (name,), data, time_limit)[name]
@@ -184,12 +184,20 @@ def _of_weights(model: Objective, data: Data, name: str, time_limit: float) -> I
     return Interval(low, high, how, any(x.lower_closed for x in sizes), any(x.upper_closed for x in sizes))
 
 
-def _declared_range(model: Objective, name: str) -> Interval:
-    """Return (0, inf), or (0, 1] if the terms refuse 2; every value of this range gives a minimum."""
-    try:
-        model.with_params(**{name: 2.0})
-    except CompositionError:
+def declared_range(model: Objective, name: str) -> Interval:
+    """Return (0, inf), (0, 1] if the terms refuse 2, or (-inf, inf) if they take whole numbers only."""
+
+    def takes(x: float) -> bool:
+        try:
+            model.with_params(**{name: x})
+        except CompositionError:
+            return False
+        return True
+
+    if not takes(2.0):
         return Interval(0.0, 1.0, "declared range", upper_closed=True)
+    if not takes(1.5):
+        return _unknown(f"{name} is a whole number; name its values")
     return Interval(0.0, math.inf, "declared range: any positive number")
 
 
