@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -190,6 +192,7 @@ class WassersteinObjective(Objective):
         weights: Vec | None = None,
         subgroup: Subgroup = None,
         b: float | None = None,
+        per_sample: Mapping[str, Vec] = MappingProxyType({}),
     ) -> float:
         """Return the objective at the margins and w, the least over lam; see `Objective.value`."""
         c = np.ones(margin.size) if weights is None else weights
