@@ -137,7 +137,7 @@ def test_a_declaration_and_its_estimator() -> None:
     model = ucm.WassersteinObjective(ucm.Logistic(), eps=radius, kappa=kappa, norm=1)
     assert ucm.from_json(ucm.to_json(model)) == model
     assert "max(log(1 + exp(-t_i)), log(1 + exp(t_i)) - κ·λ)" in str(model)
-    assert r"\mathrm{mean}_{i}" in model.to_latex() and r"\text{primal}" in model.problem_latex()
+    assert r"\operatorname*{mean}_{i}" in model.to_latex() and r"\text{primal}" in model.problem_latex()
     plan = ucm.compile(model, X, y)
     sol, problem = plan.solve(), plan.reference()
     assert problem.is_dcp(dpp=True) and [p.name() for p in problem.parameters()] == ["radius", "kappa"]
