@@ -91,8 +91,10 @@ def rows_of(entries: list[Entry]) -> list[str]:
         formula = LATEX.sized_delimiters(entry.model.formula(LATEX))
         route = entry.compiled().solver.name
         difference = f"{measured[entry.name]:.0e}"
-        options = "".join(f", {name}={x!r}" for name, x in entry.options.items() if np.ndim(x) == 0)
-        options += "".join(f", {name}=c" for name, x in entry.options.items() if np.ndim(x))
+        shown = dict(entry.options)
+        shown |= shown.pop("per_sample", {})
+        options = "".join(f", {name}={x!r}" for name, x in shown.items() if np.ndim(x) == 0)
+        options += "".join(f", {name}=c" for name, x in shown.items() if np.ndim(x))
         given = f"with `{options[2:]}`" if options else ""
         cells = [
             [f"**{entry.name}**", "", entry.source, "", f"*{entry.purpose}*"],
@@ -827,6 +829,107 @@ WorstMean(Logistic(), CappedSimplex(0.5), groups=groups) + 0.05 * L2()""",
     ),
 ]
 
+ROBUST = [
+    Entry(
+        "Robust SVM of second-order cones",
+        "Shivaswamy, Bhattacharyya and Smola, JMLR 7 (2006)",
+        "adversarial, feature noise, second-order cones",
+        """
+S = np.diag([0.5, 1.0, 1.5, 0.8, 1.2])  # the covariance of the noise of a sample
+Robust(Hinge(), within=Ellipsoid(0, S, 0.3)) + 0.5 * L2()""",
+    ),
+    Entry(
+        "SVM with missing values",
+        "Shivaswamy, Bhattacharyya and Smola, JMLR 7 (2006)",
+        "missing data, feature noise, second-order cones",
+        """
+S = np.diag([0.5, 1.0, 1.5, 0.8, 1.2])  # radii grow with the number of imputed values
+Robust(Hinge(), within=per_sample("radius") * Ellipsoid(0, S, 1)) + 0.5 * L2()""",
+        options={"per_sample": {"radius": [0.0, 0.1, 0.2] * 20}},
+    ),
+    Entry(
+        "SVM of interval data",
+        "El Ghaoui, Lanckriet and Natsoulis, UC Berkeley technical report (2003)",
+        "interval data, adversarial, feature noise",
+        "Robust(Hinge(), within=np.diag([0.1, 0.2, 0.0, 0.3, 0.1]) @ Ball(0, 1, p=np.inf)) + 0.5 * L2()",
+    ),
+    Entry(
+        "Adversarial hinge loss, l1 ball",
+        "Xu, Caramanis and Mannor, JMLR 10 (2009)",
+        "adversarial, feature noise",
+        "Robust(Hinge(), within=Ball(0, 0.2, p=1)) + 0.5 * L2()",
+    ),
+    Entry(
+        "Adversarial hinge loss, l2 ball",
+        "Xu, Caramanis and Mannor, JMLR 10 (2009)",
+        "adversarial, feature noise",
+        "Robust(Hinge(), within=Ball(0, 0.2)) + 0.5 * L2()",
+    ),
+    Entry(
+        "Adversarial hinge loss, max norm",
+        "Xu, Caramanis and Mannor, JMLR 10 (2009)",
+        "adversarial, feature noise",
+        "Robust(Hinge(), within=Ball(0, 0.1, p=np.inf)) + 0.5 * L2()",
+    ),
+    Entry(
+        "Adversarial logistic loss, l1 ball",
+        "Goodfellow, Shlens and Szegedy, ICLR (2015)",
+        "adversarial, feature noise, probabilities",
+        "Robust(Logistic(), within=Ball(0, 0.2, p=1)) + 0.5 * L2()",
+    ),
+    Entry(
+        "Adversarial logistic loss, l2 ball",
+        "Goodfellow, Shlens and Szegedy, ICLR (2015)",
+        "adversarial, feature noise, probabilities",
+        "Robust(Logistic(), within=Ball(0, 0.2)) + 0.5 * L2()",
+    ),
+    Entry(
+        "Adversarial logistic loss, max norm",
+        "Goodfellow, Shlens and Szegedy, ICLR (2015)",
+        "adversarial, feature noise, probabilities",
+        "Robust(Logistic(), within=Ball(0, 0.1, p=np.inf)) + 0.5 * L2()",
+    ),
+    Entry(
+        "Tail of an adversarial loss",
+        "Takeda and Sugiyama, ICML (2008); Xu, Caramanis and Mannor, JMLR 10 (2009)",
+        "adversarial, distributionally robust, tail",
+        "WorstMean(Robust(Hinge(), Ball(0, 0.2)), CappedSimplex(1 / 0.3, relative=True)) + 0.05 * L2()",
+    ),
+    Entry(
+        "Wasserstein DRO of the hinge loss, label flips",
+        "Shafieezadeh-Abadeh, Kuhn and Mohajerin Esfahani, JMLR 20 (2019)",
+        "distributionally robust, feature noise, label noise",
+        "WassersteinObjective(Hinge(), eps=0.1, kappa=0.5)",
+    ),
+    Entry(
+        "Wasserstein DRO of the logistic loss, label flips",
+        "Shafieezadeh-Abadeh, Kuhn and Mohajerin Esfahani, JMLR 20 (2019)",
+        "distributionally robust, feature noise, label noise",
+        "WassersteinObjective(Logistic(), eps=0.1, kappa=0.5)",
+    ),
+]
+
+SUBSETS = [
+    Entry(
+        "Best-subset SVM",
+        "Bertsimas, Pauphilet and Van Parys, Machine Learning 110 (2021)",
+        "sparse, feature selection, global optimum",
+        "Hinge() + 0.5 * L2() + Cardinality(2)",
+    ),
+    Entry(
+        "Best-subset logistic regression",
+        "Bertsimas, Pauphilet and Van Parys, Machine Learning 110 (2021)",
+        "sparse, feature selection, global optimum",
+        "Logistic() + 0.5 * L2() + Cardinality(2)",
+    ),
+    Entry(
+        "k-support norm",
+        "Argyriou, Foygel and Srebro, NIPS (2012)",
+        "sparse, correlated features",
+        "Hinge() + 0.5 * KSupport(2)",
+    ),
+]
+
 CONSTRAINED = [
     Entry(
         "Fair logistic regression",
@@ -1185,6 +1288,8 @@ SECTIONS: dict[str, list[Entry]] = {
     "Weights, margins and costs": WEIGHTED,
     "Structure and noise in the penalty": STRUCTURED,
     "Worst means of losses": WORST_MEANS,
+    "Robust samples and labels": ROBUST,
+    "Subsets of features": SUBSETS,
     "Constraints and fairness": CONSTRAINED,
     "Hulls of samples": HULLS,
     "Means and covariances": MOMENTS,

@@ -335,6 +335,7 @@ OBJECTIVES = [
     WorstMean(Hinge(), Box(0.0, 0.8)) + Ramp() / 50 + 0.05 * CappedL1(1),
     Robust(Hinge(), Ball(0, Param("r", 0.1), p=np.inf)) + 0.5 * L2(),
     Robust(Logistic(), Ball(0, 0.2)) + 0.5 * L1(),
+    WorstMean(Robust(Hinge(), Ball(0, 0.2)), CappedSimplex(1 / 0.3, relative=True)) + 0.05 * L2(),
     (Hinge() + 0.5 * L2()).with_intercept(None),
     (Logistic() + 0.5 * L1()).with_intercept(None),
     (Hinge() + 0.3 * L1()).with_intercept(None),

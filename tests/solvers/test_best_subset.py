@@ -168,7 +168,7 @@ def test_what_a_cardinality_refuses() -> None:
     X, y = samples()
     square = ucm.Hinge() + ucm.L2()
     for k in (0, 1.5, -1, np.inf):
-        with pytest.raises(CompositionError, match="k is a whole number"):
+        with pytest.raises(ParameterError, match="k is a whole number"):
             ucm.Cardinality(k)
     with pytest.raises(ParameterError, match=r"at most the 6 features.*give k <= 6"):
         ucm.solve(square + ucm.Cardinality(7), X, y)

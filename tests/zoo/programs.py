@@ -427,6 +427,80 @@ simple(
 )
 
 
+# --- robust samples and labels ---------------------------------------------------------------------
+NOISE = np.array([0.5, 1.0, 1.5, 0.8, 1.2])
+
+
+@program("Robust SVM of second-order cones")
+def _(s: Problem) -> Any:
+    slack = cp.Variable(60, nonneg=True)
+    return cp.sum(slack) + s.norm, [s.t - 1 + slack >= 0.3 * cp.norm(np.diag(NOISE**0.5) @ s.w)]
+
+
+@program("SVM with missing values")
+def _(s: Problem) -> Any:
+    slack, radius = cp.Variable(60, nonneg=True), np.arange(60) % 3 / 10
+    return cp.sum(slack) + s.norm, [s.t - 1 + slack >= radius * cp.norm(np.diag(NOISE**0.5) @ s.w)]
+
+
+@program("SVM of interval data")
+def _(s: Problem) -> Any:
+    # the worst point of an interval is an end, u the bounds of |w|
+    u = cp.Variable(5)
+    return hinge(s.t - np.array([0.1, 0.2, 0.0, 0.3, 0.1]) @ u) + s.norm, [u >= s.w, u >= -s.w]
+
+
+for _name, _radius, _dual in (("l1 ball", 0.2, "inf"), ("l2 ball", 0.2, 2), ("max norm", 0.1, 1)):
+    for _loss, _of in (("hinge", hinge), ("logistic", logistic)):
+        simple(
+            f"Adversarial {_loss} loss, {_name}",
+            lambda s, r=_radius, q=_dual, of=_of: of(s.t - r * cp.norm(s.w, q)) + s.norm,
+        )
+
+
+@program("Tail of an adversarial loss")
+def _(s: Problem) -> Any:
+    return cp.sum_largest(cp.pos(1 - s.t + 0.2 * cp.norm(s.w)), 18) / 18 + 0.1 * s.norm
+
+
+@program("Wasserstein DRO of the hinge loss, label flips")
+def _(s: Problem) -> Any:
+    lam = cp.Variable()
+    worst = cp.maximum(cp.pos(1 - s.t), cp.pos(1 + s.t) - 0.5 * lam)
+    return 0.1 * lam + cp.sum(worst) / 60, [lam >= cp.norm(s.w)]
+
+
+@program("Wasserstein DRO of the logistic loss, label flips")
+def _(s: Problem) -> Any:
+    lam = cp.Variable()
+    worst = cp.maximum(cp.logistic(-s.t), cp.logistic(s.t) - 0.5 * lam)
+    return 0.1 * lam + cp.sum(worst) / 60, [lam >= cp.norm(s.w)]
+
+
+# --- subsets of features ---------------------------------------------------------------------------
+def best_subset(s: Problem, loss: Callable[[Any], Any]) -> Any:
+    """The least optimum over the pairs of features, each a program."""
+    optima = []
+    for pair in itertools.combinations(range(5), 2):
+        w = cp.Variable(2)
+        objective = loss(cp.multiply(s.y, s.X[:, pair] @ w + s.b)) + cp.sum_squares(w) / 2
+        optima.append(cp.Problem(cp.Minimize(objective)).solve(solver="CLARABEL"))
+    least = cp.Variable()
+    return least, [least >= min(optima)]
+
+
+program("Best-subset SVM")(lambda s: best_subset(s, hinge))
+program("Best-subset logistic regression")(lambda s: best_subset(s, logistic))
+
+
+@program("k-support norm")
+def _(s: Problem) -> Any:
+    # half the squared norm: min over theta of sum w_j^2 / (2 theta_j), 0 <= theta <= 1, sum theta <= 2
+    theta, part = cp.Variable(5), cp.Variable(5)
+    cones = [cp.quad_over_lin(s.w[j], theta[j]) <= part[j] for j in range(5)]
+    return hinge(s.t) + cp.sum(part) / 2, [*cones, theta >= 0, theta <= 1, cp.sum(theta) <= 2]
+
+
 # --- constraints and fairness ----------------------------------------------------------------------
 def parity(s: Problem) -> Any:
     return s.X[s.groups == "a"].mean(axis=0) - s.X[s.groups == "b"].mean(axis=0)

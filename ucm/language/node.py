@@ -33,7 +33,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.validation import malformed
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError, UCMError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
 
 
@@ -156,18 +156,24 @@ def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING, kw_
 
 
 def restricted(
-    holds: Callable[[Any], object], words: str, remedy: str, *, default: Any = MISSING, kw_only: bool = False
+    holds: Callable[[Any], object],
+    words: str,
+    remedy: str,
+    *,
+    default: Any = MISSING,
+    kw_only: bool = False,
+    error: type[UCMError] = CompositionError,
 ) -> Any:
     """Return a dataclass field whose value, that of a scalar as a number, must satisfy `holds`.
 
-    `words` state the restriction in a message, which ends with the remedy.
+    `words` state the restriction in the message of the `error`, which ends with the remedy.
     """
 
     def check(x: object, where: str) -> None:
         if not holds(getattr(x, "value", x)):
             got = with_value(x)
             got = got if len(got) <= 200 else brief(x)
-            raise CompositionError(f"{where}: {words}, got {got}; {remedy}")
+            raise error(f"{where}: {words}, got {got}; {remedy}")
 
     return field(default=default, kw_only=kw_only, metadata={"check": check})
 

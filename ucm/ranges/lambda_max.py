@@ -41,9 +41,9 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
     """Return the interval (0, lambda_max] of the parameter `name`, or None if lambda_max is not known.
 
     At the upper end w = 0 is optimal, or critical if the objective is not convex; it is only excluded below
-    the upper end minus the gap. None if a loss is not convex, is a worst mean, perturbs the samples, has a
-    limit of features or has the parameter, w = 0 breaks a constraint, the penalty is not affine in the parameter, the multiplied terms
-    have no kink at 0, or a search fails.
+    the upper end minus the gap. None if a loss is not convex, is a worst mean, perturbs the samples or has
+    the parameter, the features are limited, w = 0 breaks a constraint, the penalty is not affine in the
+    parameter, the multiplied terms have no kink at 0, or a search fails.
     """
     if model.coupled or model.relaxed or norms_of(model):
         return None

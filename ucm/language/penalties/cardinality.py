@@ -47,6 +47,7 @@ class FeatureCount(Penalty):
         lambda k: k >= 1.0 and k % 1.0 == 0.0,
         "k is a whole number of nonzero weights, at least 1",
         "give as many as there may be; with no features there is no classifier",
+        error=ParameterError,
     )
     included: tuple[int, ...] = _features("included")
     excluded: tuple[int, ...] = _features("excluded")
@@ -107,7 +108,7 @@ class Cardinality(FeatureCount, Relaxed):
     Raises
     ------
     ParameterError
-        More features than the samples have; more than k included features.
+        k below 1 or not whole; more features than the samples have; more than k included features.
 
     Notes
     -----
