@@ -10,6 +10,7 @@ import pytest
 from bundled import load
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics.pairwise import rbf_kernel
+from typed import known
 
 import ucm
 from ucm import L1, L2, GroupLasso, Hinge, LInf, Logistic
@@ -368,7 +369,7 @@ def test_a_dual_point_is_moved_to_where_the_penalty_is_flat() -> None:
             sol = plan.solve(tol=1e-9)
             best = optimum(loss + penalty, X, Y)
             noise = 1e-7 * np.random.default_rng(0).standard_normal(Y.size)
-            proof = plan.certify(w=sol.w, b=sol.b, weights=sol.weights * (1.0 + noise))
+            proof = plan.certify(w=sol.w, b=sol.b, weights=known(sol.weights) * (1.0 + noise))
             assert proof.kind == "global" and proof.relative_gap <= 1e-5
             assert proof.dual <= best * (1.0 + 1e-7)
 
