@@ -179,8 +179,9 @@ def certify_parts(
     for part, point in parts:
         confined = replace(model, penalty=fixed(model.penalty, *part))
         found = certify_objective(confined, data, normal, b, point)
-        bound, violation = min(bound, found.dual), max(violation, found.violation)
-        if bound <= whole.dual:
+        bound = float(np.minimum(bound, found.dual))
+        violation = float(np.maximum(violation, found.violation))
+        if not bound > whole.dual:  # NaN too
             return whole
     at_zero, wrong = _loss(model, data, np.zeros(data.m)), fault("the division into parts", model)
     return of_objective(whole.primal, bound, violation, at_zero, kind="global", wrong=wrong)
