@@ -14,7 +14,7 @@ import pytest
 from signatures import FILE, signatures
 
 import ucm
-from ucm.errors import DISTRIBUTION
+from ucm.errors import DISTRIBUTION, warn_of_namesake
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -77,6 +77,14 @@ def test_every_command_installs_the_distribution_and_not_its_namesake() -> None:
     text = "\n".join(f.read_text(encoding="utf-8") for f in files)
     named = re.findall(r"pip install[^`\n]* '?ucm\b[\w-]*", text)
     assert named and all(name.endswith(DISTRIBUTION) for name in named)
+
+
+def test_files_of_the_namesake_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ucm.errors._PACKAGE", str(tmp_path))
+    warn_of_namesake()
+    (tmp_path / "SwarmListView.py").touch()
+    with pytest.warns(UserWarning, match="run `pip uninstall ucm ucm-classifiers`, then"):
+        warn_of_namesake()
 
 
 def test_the_versions_for_a_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import lazy_loader as _lazy
 from ucm import errors as _errors
 
 __version__ = _errors.VERSION
+_errors.warn_of_namesake()
 
 _load, __dir__, _names = _lazy.attach_stub(__name__, __file__)
 __all__ = [name for name in _names if name != "compile"]  # `import *` keeps the builtin  # pyright: ignore[reportUnsupportedDunderAll]

@@ -34,6 +34,7 @@ __all__ = [
     "unknown_attribute",
     "unknown_option",
     "warn_of",
+    "warn_of_namesake",
 ]
 
 _PACKAGE = str(Path(__file__).parent)
@@ -116,6 +117,15 @@ def warn_of(message: str, category: type[Warning]) -> None:
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_of_namesake() -> None:
+    """Warn if the project `ucm` of PyPI has its files in this folder, and its command in place of ours."""
+    if Path(_PACKAGE, "SwarmListView.py").exists():
+        warn_of(
+            "ucm: expected this folder for itself, got files of the project `ucm` of PyPI too; run `pip"
+            f" uninstall ucm {DISTRIBUTION}`, then `pip install {DISTRIBUTION}`", UserWarning,
+        )  # fmt: skip
 
 
 def brief(x: object) -> str:
