@@ -234,6 +234,36 @@ def test_bounds_of_norms_keep_the_laws_of_penalties(penalty: Any) -> None:
     check_penalty(penalty)
 
 
+@pytest.mark.parametrize("share", [np.nextafter(1.0, 0.0), 1e-25])
+def test_the_proximal_map_of_an_ellipsoid_survives_rounding_at_both_ends(share: float) -> None:
+    for e in np.random.default_rng(0).uniform(0.01, 300.0, (50, 2)):
+        v = np.array([-1.6, 2.9])
+        t = share * float(np.linalg.norm(v / np.sqrt(e)))
+        w = RootNorm(ucm.Quadratic(np.diag(e))).prox(v, t)
+        assert np.isfinite(w).all() and np.linalg.norm((v - w) / np.sqrt(e)) == pytest.approx(t, abs=1e-14)
+
+
+def test_projections_on_the_domain_of_a_steep_bound_end_inside() -> None:
+    # a split of a dual point that leaves the domain would bound the optimum from above
+    bound = Epigraph((), (L1(weights=[75903.0, 20557.0]), 50000 * Norm()))
+    for z in np.random.default_rng(0).standard_normal((50, 3)) * [3e4, 1e4, 0.1]:
+        assert bound.gauge(bound.project_onto_domain_cone(z)) <= 1.0
+        assert bound.value(bound.prox(z, 1.0)) == 0.0
+
+
+def test_bounds_of_steep_perturbations_stay_below_the_optimum() -> None:
+    X = np.array([[1.6, -2.5], [5.9, -30.6], [-8.2, -4.0], [1.3, 7.5], [-18.3, -29.6]])
+    y, c = np.array([1.0, -1.0, -1.0, 1.0, -1.0]), np.array([1.0, 0.5, 1.0, 3.0, 1.0])
+
+    def plan(unit: float) -> Any:
+        within = np.diag([0.76 * unit, 0.21 * unit]) @ Ball(0, 1, _inf) + Ball(0, 0.5 * unit)
+        loss = ucm.WorstMean(Robust(Hinge(2), within), ucm.KLBall(0.9))
+        return ucm.compile(loss + 0.19 * unit * ucm.GroupLasso([0, 1]), unit * X, y, sample_weight=c)
+
+    best = plan(1.0).solve().objective  # the same in every unit of the features
+    assert plan(1e5).certify(w=np.array([1.45e-6, 1.65e-6]), b=1.26).dual <= best * (1.0 + 1e-7)
+
+
 def test_robust_losses_keep_the_laws_of_losses() -> None:
     ucm.testing.check_loss(2 * Robust(HuberHinge(0.5), Ball(0, 0.1)))
 

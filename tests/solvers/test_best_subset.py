@@ -183,6 +183,10 @@ def test_what_a_cardinality_refuses() -> None:
         square + ucm.LinearConstraint([[1.0] * 6], 0.0, 0.0) + ucm.Cardinality(2),
         square + ucm.KSupport(3) + ucm.Cardinality(2),
         square + ucm.Cardinality(2) + ucm.Cardinality(3),
+        ucm.Hinge() + ucm.L1() + ucm.Cardinality(2, included=(0, 1)),
+        ucm.Hinge() + ucm.Cardinality(2, included=(0, 1)),
+        square + ucm.Cardinality(2, included=(0, 1)) + ucm.Cardinality(3),
+        square + ucm.Cardinality(2, included=(0, 1)) + ucm.Cardinality(2, included=(1, 2)),
     ):
         with pytest.raises(CompositionError, match="beside a multiple of L2"):
             ucm.compile(model, X, y)

@@ -399,8 +399,11 @@ class Objective(SolvableModel, Term, RotationInvariant):
 
     @functools.cached_property
     def relaxed(self) -> tuple[Relaxed, ...]:
-        """The penalties in whose place the split has a convex lower bound."""
-        return tuple(R for R in self.penalty.nodes_of_type(Relaxed) if not R.exact)
+        """The penalties in whose place the split has a convex lower bound, or nothing at all."""
+        found = self.penalty.nodes_of_type(Relaxed)
+        terms = self.penalty.terms if isinstance(self.penalty, TermSum) else (self.penalty,)
+        held = len(found) == 1 and self.dc()[0].penalties != tuple(R for h in terms for R in h.split()[0])
+        return tuple(R for R in found if not (held and R.exact))
 
     @property
     def convex(self) -> bool:

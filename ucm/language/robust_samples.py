@@ -182,19 +182,24 @@ class RootNorm(ProximalPenalty):
         self.form.check_features(len(w))
         return float(np.linalg.norm(self.form.root @ w))
 
+    def _within(self, a: Vec, t: float) -> bool:
+        """Return True if a, in the eigenvectors, lies in t times the ellipsoid; rounded as in `prox`."""
+        e, _ = self.form.factors
+        return float(np.linalg.norm(np.sqrt(e) * a / e)) <= t
+
     def prox(self, v: Vec, t: float) -> Vec:
         # w = v - rho Q w with rho sqrt(w'Qw) = t: a = rho |e^(1/2) V'v / (1 + rho e)| rises to |e^(-1/2) V'v|
         e, V = self.form.factors
         a = V.T @ v
         if t <= 0.0 or not a.any():
             return v
-        if np.linalg.norm(a / np.sqrt(e)) <= t:
+        if self._within(a, t):
             return v - V @ a
 
         def excess(s: float) -> float:  # in s = 1 / rho, in which it falls
             return float(np.linalg.norm(np.sqrt(e) * a / (s + e))) - t
 
-        high = float(np.linalg.norm(np.sqrt(e) * a)) / t
+        high = 2.0 * float(np.linalg.norm(np.sqrt(e) * a)) / t  # with room for rounding
         s = scipy.optimize.root_scalar(excess, bracket=(0.0, high), xtol=1e-15 * high, rtol=1e-14).root
         return v - V @ (e / (s + e) * a)
 
@@ -202,7 +207,7 @@ class RootNorm(ProximalPenalty):
         # of w + rho Q w = v, rho = t / h, h = sqrt(w'Qw): the inverse of I + rho Q - rho Qw (Qw)' / h^2
         e, V = self.form.factors
         a = V.T @ v
-        if t <= 0.0 or np.linalg.norm(a / np.sqrt(e)) <= t:
+        if t <= 0.0 or self._within(a, t):
             return M - V @ (V.T @ M) if t > 0.0 else M
         w = self.prox(v, t)
         h = self.value(w)

@@ -135,7 +135,7 @@ class Epigraph(ProximalPenalty):
         above, below, side = high, self.height(w := self._prox(v, s, high)) - u - high, 0
         mu, least = high, 1e-15 * max(high, abs(u))
         for _ in range(_STEPS):
-            if not (below < -least and high - low > least):
+            if not (below < -least and high - low > 1e-15 * high):
                 break
             mu = (low * below - high * above) / (below - above)
             if not low < mu < high:
@@ -156,8 +156,9 @@ class Epigraph(ProximalPenalty):
         return sum(R.value(w) for R in self.terms) if height - t <= _HOLDS * abs(height) else np.inf
 
     def prox(self, v: Vec, t: float) -> Vec:
+        # where h is steep, rounding of mu leaves h(w) far from u + mu: the larger one is in the epigraph
         mu, w = self._multiplier(v[:-1], float(v[-1]), t)
-        return np.append(w, self.height(w) if mu > 0.0 else v[-1])
+        return np.append(w, max(self.height(w), v[-1] + mu) if mu > 0.0 else v[-1])
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         # With g in dh(w) the derivative of w is J (dv - g dmu), and that of t is du + dmu = <g, dw>: so
@@ -189,8 +190,9 @@ class Epigraph(ProximalPenalty):
         return last(lambda s: self._sum(c, s).gauge(z) > 1.0, 0.0, top)[1] if top > 0.0 else 0.0
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
-        if not self.terms:  # the polar cone of the epigraph
-            return z - self.prox(z, 1.0)
+        if not self.terms:  # the polar cone of the epigraph, which has this point for every mu
+            mu, w = self._multiplier(z[:-1], float(z[-1]), 1.0)
+            return np.append(z[:-1] - w, -mu)
         return np.append(z[:-1], min(float(z[-1]), 0.0))
 
     def project_domain(self, w: Vec) -> Vec:
