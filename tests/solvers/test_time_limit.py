@@ -129,7 +129,7 @@ def test_every_solver_ends_soon_after_the_time_is_over(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         solution = plan.solve(time_limit=1.0, tol=1e-12)
-    assert clock.late < 40
+    assert clock.late < 60
     if readings == 1 or solution.status == "time_limit":
         assert solution.status == "time_limit"
         assert "the time limit of 1 s came first" in str(caught[-1].message)

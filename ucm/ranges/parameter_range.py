@@ -190,7 +190,7 @@ def declared_range(model: Objective, name: str) -> Interval:
     def takes(x: float) -> bool:
         try:
             model.with_params(**{name: x})
-        except CompositionError:
+        except (CompositionError, ParameterError):
             return False
         return True
 
