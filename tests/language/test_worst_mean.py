@@ -434,3 +434,45 @@ def test_a_hinge_loss_without_intercept_has_the_optimum_of_a_program_by_hand() -
         solution = ucm.solve(model, _X / scale, _y, sample_weight=c)
         assert (solution.status, solution.stats.solver, solution.b) == ("optimal", "prox-alm", 0.0)
         assert solution.objective == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_violation_of_every_set_of_weights_counts() -> None:
+    X = np.array([
+        [2.3, 0.5, -0.4, 0.2],
+        [-2.1, 1.1, 0.3, 0.3],
+        [2, -0.5, 1.3, 1.1],
+        [1.3, -1.6, 0.7, 0.4],
+        [0.1, 0, -0.5, 0.4],
+        [-0.1, -0.7, 0, 2.5],
+        [-2.2, -2.4, -0.2, 0.2],
+        [0.3, -2.4, -0.9, -0.2],
+        [-2.6, 0.7, 0.3, -2],
+        [1.4, -0.6, 1.4, 1.4],
+        [1.1, -0.1, 0.9, -1.4],
+        [0.7, 0.6, 0.2, 0.7],
+        [-0.4, -0.1, -0.8, -0.5],
+        [-0.8, 0.2, -0.2, -0.2],
+        [0.6, -1.9, 0.6, 1],
+        [0, 1, 0.5, 2.1],
+        [1.5, 0.7, 1.3, 0.6],
+        [-0.5, 0.1, 1.3, 1.2],
+        [0.9, -1, -1, 0.5],
+    ])  # fmt: skip
+    y = np.where(np.isin(np.arange(19), [1, 6, 8, 10, 12, 13]), -1.0, 1.0)
+    capped = WorstMean(Logistic(), KLBall(0.2) & CappedSimplex(2 / 19))
+    plan = ucm.compile(capped + 0.5 * WorstMean(Logistic(), CappedSimplex(0.5)) + 0.23 * L2(), X, y)
+    slopes = np.zeros(19)
+    slopes[[1, 4, 6, 7, 10, 11, 12, 13, 16, 17]] = [
+        0.032,
+        0.136,
+        0.039,
+        0.067,
+        0.079,
+        0.035,
+        0.104,
+        0.042,
+        0.015,
+        0.042,
+    ]
+    certificate = plan.certify(w=[0.4, -0.1, 0.0, 0.6], b=0.0, weights=slopes)
+    assert certificate.dual <= plan.solve().objective * (1.0 + 1e-7)

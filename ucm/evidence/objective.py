@@ -236,12 +236,12 @@ def _weights(
     if slopes is None:
         return
     gradients = [_gradient(loss.loss, margin) for loss in G.joint]
-    beta = slopes + _slopes(G, data, margin)
+    beta, missed = slopes + _slopes(G, data, margin), [outside] * len(sets)
     for _ in range(_SWEEPS if len(sets) > 1 else 1):  # projections, one set after the other
         for k, (A, s) in enumerate(zip(maps, gradients, strict=True)):
             others = sum(r * q for j, (r, q) in enumerate(zip(gradients, weights)) if j != k)
-            [weights[k]], outside = _members([sets[k]], data, [_coefficients(A, beta - others, s)])
-    yield weights, outside
+            [weights[k]], missed[k] = _members([sets[k]], data, [_coefficients(A, beta - others, s)])
+    yield weights, float(np.max(missed))  # NaN stays
 
 
 def _gradient(loss: ConvexLoss, margin: Vec) -> Vec:
