@@ -34,7 +34,9 @@ from ucm.errors import CompositionError
 from ucm.language.domains.cvxpy_domain import CvxpyDomain
 from ucm.language.node import LATEX, Node
 from ucm.language.parameter import Range, Scalar
+from ucm.language.penalties.epigraph import Epigraph, OfFirst
 from ucm.language.problem import loss_dual, problem_latex
+from ucm.language.robust_samples import RootNorm
 from ucm.language.sets import Intersection, LinearCombination
 from ucm.language.terms import JointLoss
 
@@ -361,7 +363,11 @@ def test_json_of_every_class_in_a_fresh_library() -> None:
     parts += [part for penalty in PENALTIES for part in penalty.split()[1]]
     sets = [h.weight_set for objective in OBJECTIVES for h in objective.loss.nodes_of_type(JointLoss)]
     pooled = ucm.PooledMean(pos.group("A"), neg.group("A"))
-    roots = [*NODES, *OTHER_LOSSES, *PENALTIES, *OBJECTIVES, *parts, *sets, pooled]
+    flips = ucm.WassersteinObjective(ucm.Hinge(), eps=0.1, kappa=1.0)
+    robust = ucm.Robust(ucm.Hinge(), ucm.per_sample("radius") * ucm.Ball(0, 1))
+    few, norm = ucm.Cardinality(2), RootNorm(ucm.Quadratic(np.eye(2)))
+    added = [flips, *flips.dc(), robust, few, OfFirst(norm), Epigraph((), (norm,))]
+    roots = [*NODES, *OTHER_LOSSES, *PENALTIES, *OBJECTIVES, *parts, *sets, pooled, *added]
     one = {type(node): node for root in roots for node in root.walk() if isinstance(node, Node)}
     written = set(leaves(Node)) - {
         CvxpyDomain,

@@ -164,7 +164,8 @@ class RootNorm(ProximalPenalty):
 
     Parameters
     ----------
-    Q : (n, n) positive semidefinite array, or a covariance
+    form : Quadratic
+        w'Qw, Q a matrix or a covariance.
 
     Notes
     -----
