@@ -67,7 +67,7 @@ class PerSample(Arithmetic, RotationInvariant):
     """A quantity with a value for each sample, which comes with the data; written `per_sample(name)`."""
 
     name: str = restricted(
-        lambda name: str(name).isidentifier() and name not in ("X", "y", "sample_weight", "subgroup"),
+        lambda name: str(name).isidentifier() and name not in ("self", "X", "y", "sample_weight", "subgroup"),
         "name is a Python identifier, and no argument of fit",
         "write per_sample('radius')",
     )
