@@ -166,7 +166,7 @@ class Diamond(ucm.extend.Domain):
     radius: ucm.extend.Scalar
 
     def size(self):
-        return ucm.extend.Size(self.radius)
+        return self.radius
 
     def support(self, g):
         q = np.zeros(g.size)

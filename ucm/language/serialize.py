@@ -101,8 +101,7 @@ def _encode(x: object) -> object:
     """Return the JSON entry of a node or a field value."""
     match x:
         case Node():
-            names = (name for name in x._names if name in x._compared or getattr(x, name))
-            fields = {name: _encode(getattr(x, name)) for name in names}
+            fields = {name: _encode(getattr(x, name)) for name in x._names}
             return {"node": registered_name(type(x)), "fields": fields}
         case tuple():
             return {"tuple": [_encode(item) for item in x]}
