@@ -8,19 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundled import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import ucm
-from ucm import models, native
-from ucm.errors import ParameterError, SolverError
+from ucm import native
 from ucm.language.contracts import SampleWeights, SemiSmooth
 from ucm.language.domains import CappedSimplex, KLBall, NormBall, Simplex
 from ucm.language.power import power_root
-from ucm.solvers import ALM, APG
-from ucm.solvers.baselines.projections import bisected, bisected_ball, by_breakpoints
 
 NONE = np.empty(0)
 ENTRIES = st.floats(-1e3, 1e3, width=32) | st.sampled_from([0.0, 1.0, 1.0, -2.0, 1e12, 1e-12])
@@ -65,15 +61,33 @@ def tied(seed: int) -> tuple[np.random.Generator, int, np.ndarray]:
     return rng, n, v
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_printed_searches_of_the_root(seed: int) -> None:
-    """Bisection and breakpoint search, with ties and at every part of the bracket."""
-    rng, n, v = tied(seed)
-    mass = 0.5
-    cap = mass / n * float(rng.uniform(1.001, 1.5 * n))
-    wanted = CappedSimplex(cap / mass).project(v / mass) * mass
-    for theta in (bisected(v, cap, mass), by_breakpoints(v, cap, mass, seed)):
-        assert_allclose(np.clip(v - theta, 0.0, cap), wanted, atol=1e-12 * max(1.0, np.abs(v).max()))
+def bisected_ball(v: np.ndarray, radius: float, mass: float) -> float:
+    """Return the threshold theta of the projection on a simplex cut by a ball, by bisection: Algorithm 3.
+
+    It has `s sum max(v - theta, 0) = mass`, `s = min(1, radius / ||max(v - theta, 0)||_2)`, to the last bit.
+
+    Its bracket misses the root near the least radius: here the lower end goes down until the sum is large
+    enough.
+    """
+
+    def total(theta: float) -> float:
+        d = np.maximum(v - theta, 0.0)
+        return float(d.sum()) * min(1.0, radius / max(float(np.linalg.norm(d)), 1e-300))
+
+    high = float(v.max())
+    reach = high - float(v.min()) + mass
+    most = 1e15 * (reach + abs(high))
+    while total(high - reach) < mass and reach < most:
+        reach *= 2.0
+    low = high - reach
+    theta = 0.5 * (low + high)
+    while low < theta < high:
+        value = total(theta)
+        if value == mass:
+            break
+        low, high = (low, theta) if value < mass else (theta, high)
+        theta = 0.5 * (low + high)
+    return theta
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -84,42 +98,6 @@ def test_the_printed_bisection_in_a_ball(seed: int) -> None:
     q = np.maximum(v - bisected_ball(v, radius, 1.0), 0.0)
     q *= min(1.0, radius / float(np.linalg.norm(q)))
     assert_allclose(q, over(NormBall(radius), v.size).project(v), atol=3e-7 * max(1.0, np.abs(v).max()))
-
-
-PRINTED = {
-    "bisection": (models.nu_svm(0.6), APG(projection="bisection", stop="paper")),
-    "breakpoints": (models.nu_svm(0.6), APG(projection="breakpoints")),
-    "both classes": (ucm.Hull(ucm.signed, weights=CappedSimplex(0.04)), APG(projection="breakpoints")),
-    "in balls": (models.biased_l2_nu_svm(0.2, 0.3), APG(projection="bisection")),
-    "the joint ball": (models.l2_nu_svm(0.12), ALM(APG(projection="bisection"), split=True)),
-    "beside another set": (models.nu_svm(0.6) & models.biased_l2_nu_svm(0.2, 0.3), ALM(APG(), split=True)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", PRINTED)
-def test_printed_projections_to_choose(name: str) -> None:
-    model, solver = PRINTED[name]
-    X, y = load("wine")
-    wanted = ucm.solve(model, X, y)
-    plan = ucm.compile(model, X, y, solver=solver)
-    found = plan.solve(tol=1e-5)
-    assert found.status == "optimal"
-    assert found.objective == pytest.approx(wanted.objective, rel=3e-5)
-    assert plan.solve(tol=1e-5, warm_start=found).objective == pytest.approx(wanted.objective, rel=3e-5)
-
-
-def test_printed_projections_where_there_are_none() -> None:
-    X, y = load("wine")
-    for model, how in (
-        (models.l2_nu_svm(0.12), "bisection"), (models.kl_svm(0.9), "bisection"),
-        (models.biased_l2_nu_svm(0.2, 0.3), "breakpoints"),
-    ):  # fmt: skip
-        with pytest.raises(SolverError, match=f'projection="{how}" is for capped simplices'):
-            ucm.compile(model, X, y, solver=APG(projection=how))
-    with pytest.raises(SolverError, match="nothing couples the blocks"):
-        ucm.compile(models.nu_svm(0.6), X, y, solver=ALM(APG(), split=True))
-    with pytest.raises(ParameterError, match='projection is "exact"'):
-        APG(projection="bisect")
 
 
 def test_capped_simplex_against_all_faces() -> None:

@@ -8,13 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear_map import IdentityMap, ZeroMap
-from ucm.data.options import FLAG, check_fields
+from ucm.data.options import check_fields
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver, solver_of
-from ucm.language.contracts import Block, Coupling, Projectable
-from ucm.language.domains.separable_constraint import SimplexSublevelSet
+from ucm.language.contracts import Projectable
 
 
 @dataclass(frozen=True)
@@ -31,22 +29,18 @@ class ALM(Solver[MinNorm]):
     ----------
     inner
         Solver of the subproblems.
-    split
-        Take a simplex that a ball cuts apart too, as section 4.4 does for the l2-loss nu-SVM: the simplex
-        with the samples, and the ball beside it, coupled. Otherwise it has its own projection.
     """
 
     inner: Solver[MinNorm]
-    split: bool = False
     name: ClassVar[str] = "alm"
 
     def __post_init__(self) -> None:
-        check_fields(self, inner=solver_of(MinNorm), split=FLAG)
+        check_fields(self, inner=solver_of(MinNorm))
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
             return "it takes the Euclidean norm only"
-        if not form.couplings and not (self.split and any(_ball(b) is not None for b in form.blocks)):
+        if not form.couplings:
             return "nothing couples the blocks"
         for b in form.blocks:
             if not isinstance(b.domain, Projectable):
@@ -54,20 +48,6 @@ class ALM(Solver[MinNorm]):
         return None
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        if not self.split:
-            return self._solve(form, monitor, start)
-        split = _apart(form)
-        if start is not None:
-            balls = [v for b, v in zip(form.blocks, start.q, strict=True) if _ball(b) is not None]
-            start = replace(start, q=[*start.q, *balls])
-        answer = self._solve(split, monitor, start)
-        q = [
-            v if _ball(b) is None else b.domain.project(v)  # type: ignore[attr-defined]
-            for b, v in zip(form.blocks, answer.q[: len(form.blocks)], strict=True)
-        ]
-        return replace(answer, q=q, multipliers=answer.multipliers[: len(form.couplings)])
-
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         q = form.begin(start)
         units = form.units(q)
         scale = max(form.space.norm(form.center), form.space.norm(form.matvec(q)))
@@ -121,26 +101,3 @@ class ALM(Solver[MinNorm]):
             accuracy = max(0.3 * accuracy, 1e-3 * monitor.tol**0.5)
         message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"
         return answer.ended("max_iter", message)
-
-
-def _ball(b: Block) -> Projectable | None:
-    """Return the ball that intersects the simplex of a block, if projectable; else None."""
-    if not isinstance(b.domain, SimplexSublevelSet) or b.domain.samples.weights is not None:
-        return None
-    ball = b.domain.declared
-    return ball if isinstance(ball, Projectable) and not ball.on_simplex else None
-
-
-def _apart(form: MinNorm) -> MinNorm:
-    """Return the form with each ball that intersects a simplex as a further, coupled block."""
-    blocks, couplings = list(form.blocks), list(form.couplings)
-    for k, b in enumerate(form.blocks):
-        ball = _ball(b)
-        if ball is None:
-            continue
-        dim = b.map.shape[1]
-        blocks[k] = replace(b, domain=b.domain.simplex)  # type: ignore[attr-defined]
-        terms = ((k, IdentityMap(dim)), (len(blocks), IdentityMap(dim, -1.0)))
-        couplings.append(Coupling(("ball", str(k)), terms, np.zeros(dim)))
-        blocks.append(Block(ZeroMap(form.n, dim), ball, b.classes))
-    return replace(form, blocks=tuple(blocks), couplings=tuple(couplings))

@@ -15,13 +15,12 @@ from typing import ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import FLAG, POSITIVE, STOP, check_fields, one_of, optional, within
+from ucm.data.options import FLAG, POSITIVE, STOP, check_fields, optional, within
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.language.contracts import Projectable
 from ucm.native.threads import blas_threads
-from ucm.solvers.baselines.projections import project, refuse
 
 _TINY = float(np.finfo(float).tiny)
 
@@ -56,10 +55,6 @@ class APG(Solver[MinNorm]):
         Floor of eta, at least 1. With 1, as printed, eta tends to 1 and L can no longer grow.
     L
         Start value; None for the largest squared column norm, as in the paper.
-    projection : "exact", "bisection" or "breakpoints"
-        How weights are projected: by the root of their domain; by the paper's Algorithms 2 and 3, for a
-        capped simplex and for the simplex of one class in a Euclidean ball; by breakpoint search with random
-        pivots, for a capped simplex.
 
     Notes
     -----
@@ -81,7 +76,6 @@ class APG(Solver[MinNorm]):
     delta: float = 0.8
     eta_min: float = 1.01
     L: float | None = None
-    projection: str = "exact"
     name: ClassVar[str] = "apg"
 
     def __post_init__(self) -> None:
@@ -96,7 +90,6 @@ class APG(Solver[MinNorm]):
             eta=within("a number above 1", lambda x: 1.0 < x < math.inf),
             delta=within("a number in (0, 1)", lambda x: 0.0 < x < 1.0),
             L=optional(POSITIVE),
-            projection=one_of("exact", "bisection", "breakpoints"),
         )
         within(f"a number from 1 to eta = {self.eta}", lambda x: 1.0 <= x <= self.eta).check(
             "APG", "eta_min", self.eta_min, "give eta_min=1.0"
@@ -110,9 +103,7 @@ class APG(Solver[MinNorm]):
         for b in form.blocks:
             if not isinstance(b.domain, Projectable):
                 return f"{b.domain!r} has no projection"
-        if self.projection == "exact":
-            return None
-        return next((why for why in (refuse(self.projection, b) for b in form.blocks) if why), None)
+        return None
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n):
@@ -229,12 +220,9 @@ class _Run:
 
     def _stepped(self, at: _Iterate, gradient: list[Vec]) -> list[Vec]:
         """Return the projected gradient step `T_L(q) = P(q - grad f(q) / L)`."""
-        how = self.options.projection
 
         def projected() -> list[Vec]:
             steps = zip(self.form.blocks, (v - g / self.L for v, g in zip(at.q, gradient, strict=True)))
-            if how != "exact":
-                return [project(how, b, v) for b, v in steps]
             return [b.domain.project(v) for b, v in steps]  # type: ignore[attr-defined]
 
         return self._timed("projections", projected)
