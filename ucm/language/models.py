@@ -98,12 +98,6 @@ def enu_svm(nu: Scalar, norm: float = 2.0) -> RobustMargin:
         As in `nu_svm`.
     norm : float
         The p of `||w||_p = 1`, in [1, inf].
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.enu_svm(0.05, norm=float("inf")), *ucm.datasets.load("wine")).status
-    'optimal'
     """
     return RobustMargin(nu_svm(nu), norm)
 
@@ -121,12 +115,6 @@ def mm_mpm(kappa: Scalar) -> UncertaintySet:
     kappa : float
         The radius, at least 0, in standard deviations. At 0 each class is its mean; the model is convex
         while the ellipsoids do not meet, which `ucm.admissible` computes.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.mm_mpm(0.5), *ucm.datasets.load("wine")).status
-    'optimal'
     """
     k = _param("kappa", kappa)
     return Ellipsoid(pos.mean, pos.cov, k) - Ellipsoid(neg.mean, neg.cov, k)
@@ -144,12 +132,6 @@ def mm_fda(kappa: Scalar) -> UncertaintySet:
     ----------
     kappa : float
         As in `mm_mpm`; at 0 the set is the difference of the means.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.mm_fda(0.5), *ucm.datasets.load("wine")).status
-    'optimal'
     """
     return Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
 
@@ -207,12 +189,6 @@ def l2_nu_svm(kappa: Scalar | None = None, *, nu: Scalar | None = None) -> Uncer
     ------
     CompositionError
         Both or neither are given.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.l2_nu_svm(0.15), *ucm.datasets.load("wine")).status
-    'optimal'
     """
     exactly_one("l2_nu_svm", kappa=kappa, nu=nu)
     if nu is None:
@@ -250,12 +226,6 @@ def biased_l2_nu_svm(
     -----
     Ito, Takeda and Toh (2015), equations (42) and (44). The kappas are twice theirs, since each class has
     mass 1.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.biased_l2_nu_svm(0.2, 0.3), *ucm.datasets.load("wine")).status
-    'optimal'
     """
     kappas = {"kappa_pos": kappa_pos, "kappa_neg": kappa_neg}
     nus = {"nu_pos": nu_pos, "nu_neg": nu_neg}
@@ -292,12 +262,6 @@ def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> Uncerta
     ------
     CompositionError
         Both or neither are given.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.kl_svm(0.9), *ucm.datasets.load("wine")).status
-    'optimal'
     """
     exactly_one("kl_svm", alpha=alpha, lam=lam)
     if lam is None:
@@ -319,12 +283,6 @@ def psvm(p: float = 1.5, C: Scalar = 1.0) -> Objective:
         The power of the hinge loss, at least 1: a number, never a `Param`.
     C : float
         The positive weight of the losses.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.psvm(1.5, C=0.1), *ucm.datasets.load("wine")).status
-    'optimal'
     """
     return _param("C", C) * Hinge(p) + 0.5 * L2()
 
@@ -340,12 +298,6 @@ def coherent_mm_mpm(kappa: Scalar) -> UncertaintySet:
     ----------
     kappa : float
         The radius, at least 0, in standard deviations. For a large kappa the hulls remain: the hard margin.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.coherent_mm_mpm(0.5), *ucm.datasets.load("wine")).status
-    'optimal'
     """
     k = _param("kappa", kappa)
     positive = Ellipsoid(pos.mean, pos.cov, k) & Hull(pos)
@@ -361,12 +313,6 @@ def coherent_mm_fda(kappa: Scalar) -> UncertaintySet:
     ----------
     kappa : float
         As in `coherent_mm_mpm`.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.coherent_mm_fda(0.5), *ucm.datasets.load("wine")).status
-    'optimal'
     """
     ellipsoid = Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
     return ellipsoid & (Hull(pos) - Hull(neg))
@@ -498,12 +444,6 @@ def cap_one_norm_svm(lam: Scalar, a: Scalar = 1.0) -> Objective:
         As in `zero_norm_svm`.
     a : float
         The positive threshold of `min(a, |w_j|)`, above which a weight is not shrunk.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.cap_one_norm_svm(1.0), *ucm.datasets.load("wine")).status
-    'local'
     """
     return Hinge() + _param("lam", lam) * CappedL1(_param("a", a))
 
@@ -519,12 +459,6 @@ def rlsvm2(lam: Scalar, mu: Scalar = 1.0) -> Objective:
         The positive weight of the penalty.
     mu : float
         In (0, 1]: the ramp falls from `mu` to `-mu^2`; 1 is the truncated hinge loss.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.rlsvm2(1.0), *ucm.datasets.load("wine")).status
-    'local'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L2()
 
@@ -538,12 +472,6 @@ def rlsvm1(lam: Scalar, mu: Scalar = 1.0) -> Objective:
     ----------
     lam, mu : float
         As in `rlsvm2`.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.rlsvm1(1.0), *ucm.datasets.load("wine")).status
-    'local'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L1()
 
@@ -557,12 +485,6 @@ def rlsvm0(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 4.0) -> Objective:
     ----------
     lam, mu, a : float
         As in `rlsvm2` and `zero_norm_svm`.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.rlsvm0(1.0), *ucm.datasets.load("wine")).status
-    'stationary'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * ExpL0(_param("a", a))
 
@@ -576,11 +498,5 @@ def rlsvmc1(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 1.0) -> Objective:
     ----------
     lam, mu, a : float
         As in `rlsvm2` and `cap_one_norm_svm`.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.solve(ucm.models.rlsvmc1(1.0), *ucm.datasets.load("wine")).status
-    'local'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * CappedL1(_param("a", a))
