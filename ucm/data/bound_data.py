@@ -122,6 +122,8 @@ def _origin(X: Matrix) -> Vec:
             origin[full] = _origin(X[:, full].toarray())
         return origin
     low, high = X.min(axis=0), X.max(axis=0)
+    if not ((low > 0.0) | (high < 0.0)).any():  # every feature has 0 within its range
+        return np.zeros(X.shape[1])
     middle = low + 0.5 * (high - low)
     return np.where(np.abs(middle) > _FAR * (high - low), middle, 0.0)
 
@@ -239,8 +241,7 @@ class Data:
         """
         if self.gram is not None or self.moments is not None or self.source is not None:
             return self
-        origin = _origin(self.X[:_HEAD])
-        if not origin.any() or not (origin := _origin(self.X)).any():
+        if not _origin(self.X[:_HEAD]).any() or not (origin := _origin(self.X)).any():
             return self
         X = self.X - origin if not sparse.issparse(self.X) else self.X.copy()
         if sparse.issparse(X):
@@ -537,12 +538,12 @@ def bind(
     per_sample: object = None,
     *,
     square: bool = False,
-    alone: tuple[float, ...] = (),
+    alone: Callable[[], tuple[float, ...]] = tuple,
 ) -> Data:
     """Validate samples and what is given for each, drop samples of weight 0, and return `Data`.
 
     The arguments are those of `ucm.compile`; X is `square` if it holds inner products of the samples, so that
-    its columns are samples too. Labels in `alone`, of +1 and -1, may be those of all samples.
+    its columns are samples too. Labels in `alone()`, of +1 and -1, may be those of all samples.
 
     Raises `DataError` for NaN or inf, no samples or features, lengths that differ, labels of more or less
     than two classes, invalid weights or groups, and `ParameterError` for an invalid `class_weight`.
