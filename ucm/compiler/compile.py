@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from ucm.compiler.column_generation import ColumnGenerationLowering
 from ucm.compiler.generalised_nu_svm import GeneralisedNuSVMLowering
 from ucm.compiler.lowering import BoundModel, Lowering, check_features, in_its_space
-from ucm.compiler.objective import ObjectiveLowering
+from ucm.compiler.objective import BestSubsetLowering, FlipsLowering, ObjectiveLowering
 from ucm.compiler.out_of_core import (
     InMemoryHullsLowering,
     OutOfCoreHullsLowering,
@@ -132,7 +133,7 @@ def bound(
     """
     if not is_stored(X):
         square = isinstance(kernel, str) and kernel == "precomputed"
-        data = bind(X, y, **of_samples, square=square, alone=lone_classes(model))
+        data = bind(X, y, **of_samples, square=square, alone=functools.partial(lone_classes, model))
         return (data, None) if kernel is None and not of_kernel else with_kernel(kernel, data, of_kernel)
     tags = {name: of_samples.get(name) for name in ("sample_weight", "subgroup")}
     rows, labels = signed_rows(open_rows(X, y, **tags), of_samples.get("pos_label"))
@@ -179,6 +180,8 @@ LOWERINGS: dict[str, tuple[type[Lowering], ...]] = {
     "set of many samples": (InMemoryHullsLowering, DistanceLowering),
     "set over rows": (OutOfCoreHullsLowering, ColumnGenerationLowering, DistanceLowering),
     "objective": (ObjectiveLowering,),
+    "objective with label flips": (FlipsLowering,),
+    "objective of few features": (BestSubsetLowering,),
     "objective over rows": (OutOfCoreLossesLowering,),
 }
 """By `BoundModel.kind` the lowerings that are asked for candidates, until one has some."""

@@ -181,7 +181,9 @@ class BoundModel:
     def kind(self) -> str:
         """The kind of problem, by which `ucm.compiler.compile.LOWERINGS` lists the lowerings."""
         if isinstance(self.model, Objective):
-            return "objective" if self.data.source is None else "objective over rows"
+            special = {"flips": "objective with label flips", "envelope": "objective of few features"}
+            words = (word for need, word in special.items() if need in self.model.needs)
+            return "objective over rows" if self.data.source is not None else next(words, "objective")
         if self.data.source is not None:
             return "set over rows"
         if by_lam(self.model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, ParameterError, SolverError, brief
 from ucm.evidence.certificate import is_proven, without_lower_bound
 from ucm.evidence.objective import (
+    certify_flips,
     certify_objective,
     certify_parts,
     constraint_multipliers,
@@ -58,7 +59,7 @@ from ucm.language.penalties.cardinality import KSupport, fixed
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint, check_constraints
 from ucm.language.penalties.quadratic import evaluated
-from ucm.language.robust_samples import norms_of, with_statistics
+from ucm.language.robust_samples import with_statistics
 from ucm.language.statistics.affine import Statistic
 from ucm.language.terms import Penalty
 from ucm.language.wasserstein import WassersteinObjective
@@ -68,6 +69,8 @@ from ucm.solvers.smo.problem import Pairs
 
 if TYPE_CHECKING:
     import cvxpy as cp
+
+Multipliers = Sequence[Vec | None]
 
 _TESTED = 2000  # support vectors whose kernel matrix is tested
 
@@ -90,6 +93,12 @@ class _PenalizedLowering(Lowering[Form]):
         """Return the dual point of the convex losses, minus their slopes, for given sample weights."""
         return weights
 
+    def proven(
+        self, normal: Normal, b: float, slopes: Vec | None, tol: float = 0.0, multipliers: Multipliers = ()
+    ) -> Certificate:
+        """Return the certificate of (w, b), as `certify_objective`."""
+        return certify_objective(self.model, self.data, normal, b, slopes, tol, multipliers)
+
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         external.refuse_space(self.hidden is not None, " and b")
         external.refuse("it is a point of a set, and this is an objective", "x")
@@ -105,7 +114,7 @@ class _PenalizedLowering(Lowering[Form]):
         b = float(vector_of([external.b], 1, "certify: b")[0])
         weights = external.per_sample("weights", self.data)
         slopes = None if weights is None else self.dual_point(weights, normal, b)
-        return certify_objective(self.model, self.data, normal, b, slopes)
+        return self.proven(normal, b, slopes)
 
     @property
     def _root(self) -> Vec | None:
@@ -154,10 +163,6 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
         With a kernel, w has the coordinates of the span of the samples.
         """
         model, data, gram, solver = bound.model, bound.data, bound.gram, bound.requested
-        if model.coupled:
-            return FlipsLowering.candidates(bound)
-        if model.relaxed:
-            return BestSubsetLowering.candidates(bound)
         hidden = bound.hides_features  # penalties use the features
         if not hidden and model.nodes_of_type(Statistic):
             loss = with_statistics(model.loss, data)
@@ -206,7 +211,8 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
     ) -> list[Answer]:
         if isinstance(solver, DCA) and starts > 1:
             solver = replace(solver, n_starts=starts)
-        with blas_threads(min(self.data.m, self.data.n)):
+        m, n = self.data.m, self.data.n
+        with blas_threads(min(m, n), m * n):
             return [self.answer(solver, monitor, start)]
 
     def answer(
@@ -235,7 +241,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
         multipliers = (
             [next(q) if moves else None for moves in self.split.varies] if answer.multipliers else []
         )
-        certificate = certify_objective(self.model, self.data, normal, b, answer.slopes, tol, multipliers)
+        certificate = self.proven(normal, b, answer.slopes, tol, multipliers)
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def dual_point(self, weights: Vec, normal: Normal, b: float) -> Vec:
@@ -286,7 +292,7 @@ class FlipsLowering(ObjectiveLowering):
             self.form = Composite(data.X, data.y, (model.loss,), (penalty,), weights, intercept=free)
         else:
             self.form = FlipComposite(data.X, data.y, (model.loss,), (), weights, intercept=free, model=model)
-        self.split = DifferenceOfConvex(self.form)
+        self.split = DifferenceOfConvex(self.form, varies=(True,))
 
     @classmethod
     def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
@@ -299,13 +305,11 @@ class FlipsLowering(ObjectiveLowering):
     def describe(self) -> dict[str, str]:
         return {"data": self.describe_data()}
 
-    def _proof(self, answer: Answer, tol: float) -> Proof:
-        w, b = answer.plane
-        normal = FeatureNormal(self.data.X, w)
-        certificate = certify_objective(
-            self.model, self.data, normal, b, answer.slopes, tol, answer.multipliers
-        )
-        return Proof(answer, certificate, certificate.primal, w, b)
+    def proven(
+        self, normal: Normal, b: float, slopes: Vec | None, tol: float = 0.0, multipliers: Multipliers = ()
+    ) -> Certificate:
+        # with a kernel the samples have coordinates
+        return certify_flips(self.model, self.data, normal, b, slopes, tol, multipliers)  # type: ignore[arg-type]
 
 
 class BestSubsetLowering(ObjectiveLowering):
@@ -358,13 +362,13 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 
     Two such losses, one for each class, count as one.
     """
-    if norms_of(model):
+    if model.needs:
         return None
     convex, concave = model.loss.split()
     added, subtracted = model.penalty.split()
     losses, weights = weighed(convex, data)
     lam = CombinedPenalty(added).square
-    if len(losses) != 1 or model.dc()[0].joint or model.intercept != "free":
+    if len(losses) != 1 or model.intercept != "free":
         return None
     C, loss = split_scalar(losses[0])
     if concave or not isinstance(loss, Hinge) or loss.offset != 1.0 or lam is None or subtracted:
@@ -448,7 +452,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         normal = KernelNormal(form.gram, c) if w is None else FeatureNormal(X, w)
         program = Pairs.of_hinge(form)
         b = -float(program.thresholds(c, program.gradient(c, normal.scores))[0])
-        certificate = certify_objective(self.model, data, normal, b, self.factor * a)
+        certificate = self.proven(normal, b, self.factor * a)
         return Proof(answer, certificate, certificate.primal, w, b)
 
     @property

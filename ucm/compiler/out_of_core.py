@@ -50,7 +50,6 @@ from ucm.language.objective import LossSum, Objective, split_scalar
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import check_constraints
 from ucm.language.robust import RobustMargin, by_lam
-from ucm.language.robust_samples import norms_of
 from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
@@ -429,7 +428,7 @@ def takes(model: Objective) -> bool:
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
     losses are of one kind. No worst mean, no perturbations, and no limit of the number of features.
     """
-    if model.dc()[0].joint or model.relaxed or model.coupled or norms_of(model):
+    if model.needs:
         return False
     losses, subtracted_losses = model.loss.split()
     penalties, subtracted_penalties = model.penalty.split()

@@ -219,8 +219,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         model.set.dimension(data.n)
         beyond = "auto" if solver == "auto" else solver if requested_solvers(solver, UnitNorm) else None
         requested = solver if beyond is None or requested_solvers(solver, MinNorm) else "auto"
-        if not bound.hides_features and ignores_origin(model.set, data.n):
-            data = data.centred
+        centred = data if bound.hides_features else data.centred
+        if centred is not data and ignores_origin(model.set, data.n):
+            data = centred
             gram = gram if gram is None or not data.origin.any() else Gram(gram.kernel, data.X, gram.limit)
         if gram is not None:
             if model.norm != 2.0:

@@ -53,7 +53,7 @@ T = TypeVar("T")
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _LARGE = 1 << 28  # bytes in double precision: smaller memory maps are bound like other arrays
 _FAR = 10.0  # times the range of a feature: a distance from 0 that costs digits
-_HEAD = 64  # samples that show most features not to be far from 0
+_SAMPLE = 64  # most samples that show features not to be far from 0
 _SQUARABLE = 1e-152  # entries below it, or above its inverse, make covariances 0 or inf
 
 
@@ -113,17 +113,25 @@ class Space:
         return np.sign(x) * w / float(np.linalg.norm(v, q)) ** (q - 1.0)
 
 
-def _origin(X: Matrix) -> Vec:
-    """Return the middle of the values of each feature far from 0, relative to their range; 0 for others."""
+def _origin(X: Matrix, longest: float = 0.0) -> Vec:
+    """Return the middle of the values of each feature far from 0, relative to their range; 0 for others.
+
+    A constant feature is far relative to the longest range, at least `longest`: it cancels in differences.
+    """
     if sparse.issparse(X):
         origin, stored = np.zeros(X.shape[1]), np.bincount(X.indices, minlength=X.shape[1])
-        full = np.flatnonzero(stored >= X.shape[0])  # the others have a zero
-        if full.size:
-            origin[full] = _origin(X[:, full].toarray())
+        full = np.flatnonzero(stored >= X.shape[0])
+        if full.size:  # the others have a zero
+            longest = float(np.abs(X.data[stored[X.indices] < X.shape[0]]).max(initial=0.0))
+            origin[full] = _origin(X[:, full].toarray(), longest)
         return origin
     low, high = X.min(axis=0), X.max(axis=0)
-    middle = low + 0.5 * (high - low)
-    return np.where(np.abs(middle) > _FAR * (high - low), middle, 0.0)
+    if not ((low > 0.0) | (high < 0.0)).any():  # every feature has 0 within its range
+        return np.zeros(X.shape[1])
+    ranges = high - low
+    middle = low + 0.5 * ranges
+    unit = np.where(ranges > 0.0, ranges, max(longest, float(ranges.max())))
+    return np.where(np.abs(middle) > _FAR * unit, middle, 0.0)
 
 
 def refuse_squares(scale: float, statistic: str) -> None:
@@ -239,8 +247,8 @@ class Data:
         """
         if self.gram is not None or self.moments is not None or self.source is not None:
             return self
-        origin = _origin(self.X[:_HEAD])
-        if not origin.any() or not (origin := _origin(self.X)).any():
+        some = self.X[:: -(-self.m // _SAMPLE)]
+        if not _origin(some).any() or not (origin := _origin(self.X)).any():
             return self
         X = self.X - origin if not sparse.issparse(self.X) else self.X.copy()
         if sparse.issparse(X):
@@ -537,12 +545,12 @@ def bind(
     per_sample: object = None,
     *,
     square: bool = False,
-    alone: tuple[float, ...] = (),
+    alone: Callable[[], tuple[float, ...]] = tuple,
 ) -> Data:
     """Validate samples and what is given for each, drop samples of weight 0, and return `Data`.
 
     The arguments are those of `ucm.compile`; X is `square` if it holds inner products of the samples, so that
-    its columns are samples too. Labels in `alone`, of +1 and -1, may be those of all samples.
+    its columns are samples too. Labels in `alone()`, of +1 and -1, may be those of all samples.
 
     Raises `DataError` for NaN or inf, no samples or features, lengths that differ, labels of more or less
     than two classes, invalid weights or groups, and `ParameterError` for an invalid `class_weight`.

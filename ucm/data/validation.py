@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -293,17 +293,17 @@ def no_entry(name: str, where: str = "") -> DataError:
 
 
 def signs_of(
-    y: np.ndarray, pos_label: object = None, alone: tuple[float, ...] = ()
+    y: np.ndarray, pos_label: object = None, alone: Callable[[], tuple[float, ...]] = tuple
 ) -> tuple[Vec, tuple[object, object]]:
     """Return labels of two classes as -1 and +1, and the original labels of class -1 and class +1.
 
-    Labels in `alone`, of +1 and -1, may be those of all samples. Raises as `classes_of`.
+    Labels in `alone()`, of +1 and -1, may be those of all samples. Raises as `classes_of`.
     """
     if pos_label is None and y.dtype.kind in "biuf":
         signs = np.asarray(y, dtype=np.float64, order="C")
         plus, minus = (int(np.count_nonzero(signs == sign)) for sign in (1.0, -1.0))
         if plus + minus == signs.size:
-            if not (signs.size and any((signs == label).all() for label in alone)):
+            if not (plus and minus) and not (plus + minus and (1.0 if plus else -1.0) in alone()):
                 _refuse_one_class(plus, minus)
             return signs, (-1, 1)
     classes, index = classes_of(y, pos_label)

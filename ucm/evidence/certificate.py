@@ -43,7 +43,8 @@ def fault(suspect: str, *declared: Node) -> str:
 
     The suspect is a part of this library; custom classes of the declaration are blamed before it.
     """
-    custom = {name for root in declared for name in root.custom_classes}
+    classes = {type(node) for root in declared for node in root.walk()}
+    custom = {cls.__name__ for cls in classes if cls.__module__.split(".")[0] != "ucm"}
     if not custom:
         return f"{suspect} is wrong: please report it"
     return (

@@ -53,7 +53,7 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
     expected = "a loss plus a penalty in the features of samples in memory, with a free intercept"
     if isinstance(model, Objective) and w is not None and b is not None and data.source is None:
         G, H = model.dc()
-        joins = G.joint or model.coupled or not all(h.coordinatewise for h in H.penalties)  # type: ignore[union-attr]
+        joins = model.needs & {"worst mean", "flips"} or not all(h.coordinatewise for h in H.penalties)  # type: ignore[union-attr]
         _, _, s, not_separable = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
         if not s and not not_separable and not joins and model.intercept == "free":
             proven = strict_local_minimum(model, data, w, b) is None

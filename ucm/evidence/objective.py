@@ -92,9 +92,6 @@ def certify_objective(
     of the set is a lower bound. Up to three weights are tried: the `multipliers`, with the maximal weights at
     (w, b) in place of None; the maximal weights; and those whose slopes at (w, b) are nearest to `slopes`.
     """
-    match model, normal:
-        case WassersteinObjective(), FeatureNormal():
-            return _certify_flips(model, data, normal, b, slopes, tol, multipliers)
     if isinstance(normal, FeatureNormal) and (model.penalised or norms_of(model)):
         w, b = lifted_plane(model, normal.w, b)
         model, data = lifted(model, data)
@@ -130,7 +127,7 @@ def certify_objective(
     return of_objective(primal, dual, violation, at_zero, cancelled, kind=kind, wrong=wrong)
 
 
-def _certify_flips(
+def certify_flips(
     model: WassersteinObjective,
     data: Data,
     normal: FeatureNormal,

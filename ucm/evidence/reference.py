@@ -30,9 +30,8 @@ from ucm.language.objective import Objective
 from ucm.language.parameter import Parameters, Scope
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.robust import RobustMargin
-from ucm.language.robust_samples import Perturbations, norms_of
+from ucm.language.robust_samples import Perturbations
 from ucm.language.terms import ConvexLoss, JointLoss, loss_cvxpy
-from ucm.language.wasserstein import WassersteinObjective
 from ucm.numerics.conic_programs import accuracy, attempt
 
 _AGREED = 1e-6  # relative difference up to which two objectives agree
@@ -111,7 +110,7 @@ def majorant(
     `remaining` = (v, s, h) bounds samples that are not written out from below by `h - <v, w> - s b`.
     """
     X = data.X if features is None else features
-    moved = Perturbations.of(model, data) if norms_of(model) else None
+    moved = Perturbations.of(model, data) if "perturbations" in model.needs else None
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
     declared = model
@@ -126,10 +125,9 @@ def majorant(
     t = cp.Variable(data.m, name="t")
     scope = Parameters()
     margin = cp.multiply(data.y, Z @ omega + bias)
-    if isinstance(model, WassersteinObjective):
-        weights = data.factors / data.factors.sum()
-        height, constraints = model.cvxpy(t, w_unscaled, weights, scope)
-        return cp.Problem(cp.Minimize(height + scope.zero()), [t == margin, *constraints])
+    whole = model.cvxpy(t, w_unscaled, data.factors, scope)
+    if whole is not None:
+        return cp.Problem(cp.Minimize(whole[0] + scope.zero()), [t == margin, *whole[1]])
     total: cp.Expression = cp.Constant(0.0)
     for loss in G.losses:
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)

@@ -30,7 +30,7 @@ from ucm.language.objective import Objective
 from ucm.language.parameter import Expression, Param, Scalar, Scope, value
 from ucm.language.penalties.cardinality import FeatureCount
 from ucm.language.robust import RobustMargin, as_model, by_lam
-from ucm.language.robust_samples import Perturbations, Robust, norms_of, quantities_of
+from ucm.language.robust_samples import Perturbations, Robust, quantities_of
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
 from ucm.language.terms import (
@@ -325,7 +325,7 @@ class _Program:
 
     def _of_objective(self, model: Objective) -> list[str]:
         """Return the lines for one convex problem, or for the DCA loop if the objective is not convex."""
-        if model.coupled:
+        if "flips" in model.needs:
             raise CompositionError(
                 f"to_cvxpy_source: expected a loss and a penalty of their own, got {model!r}; use "
                 "plan.reference(), a CVXPY problem for given data"
@@ -344,7 +344,7 @@ class _Program:
         t, w = cp.Variable(data.m), cp.Variable(n)
         self.printer.names |= {t.id: Text("t"), w.id: Text("w")}
         worst = []
-        if norms_of(model):
+        if "perturbations" in model.needs:
             x = w[:-1] if n > data.n else w
             heights = str(self.printer.text(Perturbations.of(model, data).cvxpy(x, self.scope)))
             worst = [f"t = t - ({heights})  # of the worst points"]

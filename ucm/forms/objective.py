@@ -387,8 +387,8 @@ def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
     A penalised intercept is the weight of one more feature. Perturbations of the samples are one more, with
     the entries `-y_i r_i`, whose weight t bounds the norm h of w (`ucm.language.penalties.epigraph`).
     """
-    moved = Perturbations.of(model, data) if norms_of(model) else None
-    if moved is not None and (model.dc()[1].penalties or model.relaxed):
+    moved = Perturbations.of(model, data) if "perturbations" in model.needs else None
+    if moved is not None and (model.dc()[1].penalties or "envelope" in model.needs):
         raise CompositionError(
             f"Robust: expected a convex penalty, got {brief(model.penalty)}; take L1() or L2(), or leave the "
             "perturbations out"
@@ -407,6 +407,8 @@ def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
 
 def lifted_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:
     """Return the plane (w, b) of a model in the features of `lifted`."""
+    if not (model.penalised or "perturbations" in model.needs):
+        return w, b
     height = [sum(h.value(w) for h in norms)] if (norms := norms_of(model)) else []
     return (
         (np.concatenate([w, [b / model.scaling], height]), 0.0)
@@ -417,7 +419,7 @@ def lifted_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:
 
 def declared_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:
     """Return the plane (w, b) in the declared features, from that in the features of `lifted`."""
-    w = w[:-1] if norms_of(model) else w
+    w = w[:-1] if "perturbations" in model.needs else w
     return (w[:-1], model.scaling * float(w[-1])) if model.penalised else (w, b)
 
 

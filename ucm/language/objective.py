@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,13 @@ from ucm.language.terms import (
     Term,
     multiple,
 )
+
+Need = Literal["worst mean", "perturbations", "envelope", "flips"]
+"""What a method must know of an objective beside losses of margins and a penalty with an exact split.
+
+"worst mean": a loss is the largest of weighted means. "perturbations": losses move the samples. "envelope":
+the split has a convex lower bound in place of a penalty. "flips": loss and penalty share a variable.
+"""
 
 _REMEDIES = {
     "**": "a power of the loss is Hinge(p), of a norm of w Lp(p)",
@@ -305,9 +312,6 @@ class Objective(SolvableModel, Term, RotationInvariant):
     Σ_{i} max(0, -1 - t_i) + 0.5·Σ_{j} max(0, |w_j| - 1)
     """
 
-    coupled: ClassVar[bool] = False
-    """True if the loss and the penalty have a variable in common: the objective is then not their sum."""
-
     loss: Loss
     penalty: Penalty
     intercept: str | None = restricted(
@@ -398,6 +402,17 @@ class Objective(SolvableModel, Term, RotationInvariant):
         return ConvexPart(added, plus, joint), ConvexPart(subtracted, minus)
 
     @functools.cached_property
+    def needs(self) -> frozenset[Need]:
+        """The `Need`s of the objective; none of losses of margins and a penalty with an exact split."""
+        G, H = self.dc()
+        found: dict[Need, object] = {
+            "worst mean": G.joint,
+            "perturbations": any(loss.moves for loss in (*G.pointwise, *H.losses)),
+            "envelope": self.relaxed,
+        }
+        return frozenset(need for need, holds in found.items() if holds)
+
+    @functools.cached_property
     def relaxed(self) -> tuple[Relaxed, ...]:
         """The penalties in whose place the split has a convex lower bound, or nothing at all."""
         found = self.penalty.nodes_of_type(Relaxed)
@@ -422,6 +437,15 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def variables(self) -> str:
         """The variables of the minimum: w, and b if it is free."""
         return "w, b" if self.intercept == "free" else "w"
+
+    def cvxpy(
+        self, t: cp.Expression, w: cp.Expression, weights: Vec, scope: Scope
+    ) -> tuple[cp.Expression, list[cp.Constraint]] | None:
+        """Return an objective with "flips" at the margins t and w in CVXPY, and its constraints; else None.
+
+        `weights` are those of the samples.
+        """
+        return None
 
     def score(self, x: str) -> str:
         """Return the formula of the score of a sample x; a penalised intercept is one more feature."""
@@ -522,13 +546,13 @@ def multiplied(factor: Scalar, term: Any) -> Any:
     match term:
         case TermSum():
             return type(term)(tuple(multiplied(factor, t) for t in term.terms))
-        case Objective(coupled=False):
-            loss, penalty = multiplied(factor, term.loss), multiplied(factor, term.penalty)
-            return replace(term, loss=loss, penalty=penalty)
-        case Objective():
+        case Objective() if "flips" in term.needs:
             raise CompositionError(
                 f"{term!r}: expected no factor, got {factor!r}; give it in eps and the loss"
             )
+        case Objective():
+            loss, penalty = multiplied(factor, term.loss), multiplied(factor, term.penalty)
+            return replace(term, loss=loss, penalty=penalty)
         case SubtractedPart():
             return replace(term, factor=factor * term.factor)
         case ConvexLoss():
@@ -561,7 +585,7 @@ def _sum(a: object, b: object) -> Any:
                 "write for example Hinge() + 0.5 * L1()"
             )
         if isinstance(term, Objective):
-            if term.coupled:
+            if "flips" in term.needs:
                 raise CompositionError(
                     f"{a!r} + {b!r}: a Wasserstein ball has one loss, whose norm of w is its penalty; write "
                     "it alone"

@@ -251,7 +251,7 @@ def _objective(model: Objective) -> dict[str, str]:
     total = f"{model.loss.formula(LATEX)} + {model.penalty.formula(LATEX)}"
     margins = f"t_{{i}} = y_{{i}}{model.score('x_{i}')}"
     primal = {"primal": rf"\min_{{{model.variables}}} {total},\quad {margins}"}
-    if model.coupled:
+    if "flips" in model.needs:
         return {"primal": model.formula(LATEX)}
     G, H = model.dc()
     if model.relaxed:

@@ -14,7 +14,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import Notation, converted, restricted, source
-from ucm.language.objective import ConvexPart, Objective, multiplied
+from ucm.language.objective import ConvexPart, Need, Objective, multiplied
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.penalties.norms import Norm
 from ucm.language.robust import dual_exponent
@@ -113,7 +113,7 @@ class WassersteinObjective(Objective):
     0.7501
     """
 
-    coupled: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"flips"})  # type: ignore[assignment]
 
     loss: ConvexLoss = converted(converter=_lipschitz)
     penalty: ClassVar[Any] = property(lambda self: multiplied(self.eps, self.length))
@@ -209,10 +209,8 @@ class WassersteinObjective(Objective):
     def cvxpy(
         self, t: cp.Expression, w: cp.Expression, weights: Vec, scope: Scope
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return the objective at the margins t and w in CVXPY, and its constraints, the flips first.
-
-        `weights`, of sum 1, are those of the samples.
-        """
+        """Return the objective at the margins t and w in CVXPY, and its constraints, the flips first."""
+        weights = weights / weights.sum()
         total = scope.of(self.eps) * (lam := cp.Variable(name="lam"))
         longer = lam >= self.length.cvxpy(w, 1.0, scope)
         if value(self.kappa) == math.inf:

@@ -26,7 +26,6 @@ from ucm.language.parameter import Scope
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.quadratic import evaluated
-from ucm.language.robust_samples import norms_of
 from ucm.language.terms import ConvexLoss, JointLoss, Penalty, ProximalPenalty
 from ucm.numerics.conic_programs import attempt
 from ucm.ranges.interval import Interval
@@ -45,7 +44,7 @@ def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
     the parameter, the features are limited, w = 0 breaks a constraint, the penalty is not affine in the
     parameter, the multiplied terms have no kink at 0, or a search fails.
     """
-    if model.coupled or model.relaxed or norms_of(model):
+    if model.needs - {"worst mean"}:
         return None
     model, data = lifted(replace(model, penalty=evaluated(model.penalty, data)), data)
     losses, subtracted = model.loss.split()
