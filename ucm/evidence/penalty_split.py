@@ -36,7 +36,7 @@ def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list
     attempt(problem, "CLARABEL", **accuracy("CLARABEL", _PROGRAM))
     if x.value is None:
         return None
-    slopes = [-steep * np.asarray(e.dual_value) for e in equal]
+    slopes = [_inside(R, -steep * np.asarray(e.dual_value)) for R, e in zip(terms, equal, strict=True)]
     for _ in range(_ROUNDS):
         left = z - sum(slopes)
         if np.abs(left).max() <= _MET * steep:

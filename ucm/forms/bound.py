@@ -483,13 +483,16 @@ class FeatureNormal:
         if each is not None:
             left, step = z + u - sum(each), 1.0
             if not u.any():  # the terms take what they can, and the step makes room for it
-                taken = []
-                for h in R.terms:
-                    taken.append(h.project_onto_domain_cone(left))
-                    left = left - taken[-1]
-                step = 1.0 / (1.0 + max(h.gauge(g) for h, g in zip(R.terms, taken, strict=True)))
-                each = [step * (g + more) for g, more in zip(each, taken, strict=True)]
-            value = sum(h.conjugate(g) for h, g in zip(R.terms, each, strict=True))
+                for k, h in enumerate(R.terms):
+                    taken = h.project_onto_domain_cone(left)
+                    left, each[k] = left - taken, each[k] + taken
+            gauges = [h.gauge(g) for h, g in zip(R.terms, each, strict=True)]
+            if u.any():  # only the parts become shorter, and the rest deviates
+                each = [g / max(gauge, 1.0) for g, gauge in zip(each, gauges, strict=True)]
+                left = z + u - sum(each)
+            else:
+                step = 1.0 / max(1.0, *gauges)
+            value = sum(h.conjugate(step * g) for h, g in zip(R.terms, each, strict=True))
             missed = deviation(z + u, z + u - left, size())
             cost = abs(float(left @ self.w)) if missed <= priced else np.inf
             yield value + cost, step, round_violation(missed)
