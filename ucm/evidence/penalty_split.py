@@ -34,8 +34,8 @@ def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list
     equal = [x_k == x for x_k in each]
     problem = cp.Problem(cp.Minimize(total), equal)
     attempt(problem, "CLARABEL", **accuracy("CLARABEL", _PROGRAM))
-    if x.value is None:
-        return None
+    if x.value is None:  # a w of rounding's size has no units
+        return split_by_program(terms, z, np.zeros_like(w)) if w.any() else None
     slopes = [_inside(R, -steep * np.asarray(e.dual_value)) for R, e in zip(terms, equal, strict=True)]
     for _ in range(_ROUNDS):
         left = z - sum(slopes)
