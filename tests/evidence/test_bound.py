@@ -17,7 +17,8 @@ from ucm import L1, L2, GroupLasso, Hinge, LInf, Logistic
 from ucm.evidence.objective import _members
 from ucm.evidence.penalty_split import split_by_program
 from ucm.extend import ConvexLoss, ProximalPenalty
-from ucm.forms.bound import SampleDual, SumDual, balanced
+from ucm.forms.bound import FeatureNormal, SampleDual, SumDual, balanced, lower_bound
+from ucm.language.penalties.combined import CombinedPenalty
 
 X, Y = load("wine")
 W0 = np.random.default_rng(0).standard_normal(13)
@@ -254,6 +255,21 @@ def test_a_split_lies_in_the_domains_of_the_conjugates() -> None:
     for part, each in zip(parts, groups, strict=False):
         lengths = [np.linalg.norm(part[np.array(each) == k]) for k in set(each)]
         assert max(lengths) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 1e-3])
+def test_a_split_outside_of_the_domains_bounds_no_more_than_one_inside(tilt: float) -> None:
+    """The conjugates of norms are 0 there too: without their domains the bound would be the loss's alone."""
+    rng, y = np.random.default_rng(0), np.where(np.arange(12) % 2, 1.0, -1.0)
+    samples = 2.0 * rng.standard_normal((12, 3)) + y[:, None]
+    terms = (ucm.Norm(2.0), ucm.Norm(3.0))
+    least = ucm.solve(Logistic() + ucm.Norm(2.0) + ucm.Norm(3.0), samples, y).objective
+    point = SampleDual([(Logistic(), np.ones(12))], y, np.zeros(12), None, None)
+    normal = FeatureNormal(samples, rng.standard_normal(3))
+    bound, violation = lower_bound(
+        point, normal, CombinedPenalty(terms), np.full(3, tilt), split=lambda terms, z, w: [2.0 * z, -z]
+    )
+    assert violation > 1e-12 or bound <= least + 10.0 * tilt
 
 
 @pytest.mark.parametrize("lam", [0.5, 0.01])

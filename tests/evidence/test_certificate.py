@@ -277,12 +277,12 @@ def test_a_small_distance_is_not_0_at_a_loose_tolerance(solver: str) -> None:
     assert sol.certificate.dual <= -0.0248759 <= sol.certificate.primal
 
 
-@pytest.mark.parametrize("violation", [1e-6, 1e-9, 0.0])
+@pytest.mark.parametrize("violation", [1e-6, 1e-9, INSIDE, 0.0])
 def test_no_gap_below_rounding_is_printed(violation: float) -> None:
     """Bounds that cross: by more than the violation explains, by what it may, and by rounding."""
     found = interval(-1.0 - 1e-7, 1.0, violation, 1.0, wrong=fault("it"))
     assert found.primal == -1.0 - 1e-7 and found.dual == -np.inf and found.kind == "none"
-    if violation <= 1e-9:
+    if violation <= INSIDE:
         rounded = interval(-1.0 - 1e-7, 1.0, violation, 1e8, wrong=fault("it"))
         assert rounded.relative_gap >= 0.0 and rounded.dual < -1.0 - 1e-7 < rounded.primal + 1e-7
         with pytest.raises(SolverError, match=r"contradicts the answer .* is wrong: please report it"):
@@ -372,7 +372,7 @@ def test_a_certificate_prints_its_bounds() -> None:
 
 def test_a_point_beside_two_discs_that_nearly_touch_is_none_of_both() -> None:
     """It misses each by 4.5e-6 and their lens by 3e-3, which the answer's own w proves."""
-    far, thin = 3e-3, 1e-12
+    far, thin = 3e-3, 1e-9
     centres = [np.array([side * (1.0 - thin), far]) for side in (1.0, -1.0)]
     U = ucm.Ball(centres[0], 1.0) & ucm.Ball(centres[1], 1.0)
     X, y = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0])

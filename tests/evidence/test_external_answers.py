@@ -196,6 +196,20 @@ def test_a_point_off_by_rounding_is_moved_into_the_set() -> None:
         assert found.dual == pytest.approx(known(solution.objective), rel=1e-5) and found.violation <= 1e-9
 
 
+def test_a_violation_of_1e_9_is_no_rounding() -> None:
+    """Beside a thin lens and in a small ball it is a distance of 3e-5, and the bounds were too high."""
+    far, thin = 4e-5, 1e-12
+    samples, labels = np.array([[1.0, 5.0], [-1.0, 5.0], [0.0, 0.0]]), np.array([1.0, 1.0, -1.0])
+    lens = [ucm.Ball(np.array([side * (1.0 - thin), 5.0 + far]), 1.0) for side in (1.0, -1.0)]
+    found = ucm.compile(lens[0] & lens[1], samples, labels).certify(w=[0.1, 1.0], x=[0.0, 5.0])
+    assert found.dual <= -5.0 - far + 2e-6  # half the height of the lens is 1.5e-6
+    ball = ucm.Hull(pos, weights=ucm.NormBall(np.sqrt(0.5) * (1.0 + 1e-14)))
+    plan = ucm.compile(ball - ucm.Point([-1.0, 0.0]), samples, labels)
+    for off in (2e-5, -2e-5):
+        found = plan.certify(w=[0.3, 1.0], weights=np.array([0.5 + off, 0.5 - off, 0.0]))
+        assert found.kind == "global" and found.dual <= -np.hypot(1.0, 5.0) + 1e-7
+
+
 def test_the_rule_that_an_answer_from_outside_breaks() -> None:
     """`str(certificate)` names it, and by how much it is broken."""
     Z, y = X[::4], Y[::4]
@@ -233,7 +247,8 @@ def test_where_0_lies_in_the_set_bounds_are_bounds() -> None:
     solution = plan.solve()
     assert solution.objective > 0.0
     found = plan.certify(w=solution.w, x=np.zeros(3))
-    assert found.dual == 0.0 and found.primal == pytest.approx(solution.objective, rel=1e-6)
+    assert found.dual == pytest.approx(0.0, abs=1e-9)
+    assert found.primal == pytest.approx(solution.objective, rel=1e-6)
 
 
 def test_answers_of_scikit_learn_are_certified() -> None:

@@ -485,3 +485,65 @@ def constrained(s: Source) -> Case:
         free = None if kind < 4 and s.integer(0, 1) else "penalised"
         model = model.with_intercept(free, s.pick([1.0, 1.0, 10.0, 0.125]) if free else 1.0)
     return Case(model, X, y, {**_groups(s, y), **weighing(s, y), **tolerance(s)})
+
+
+# --- robust samples, numbers of features, label flips -----------------------------------------------
+def perturbations(s: Source, n: int, reach: float) -> Any:
+    """A set about each sample of a size in units of `reach`, one time in three with a factor of its own."""
+    r = tuned(s, reach * s.pick([0.0, 0.05, 0.25, 1.0]))
+    root = matrix(s, n, s.integer(1, n))
+    U = s.pick([
+        ucm.Ball(0, r), ucm.Ball(0, r, INF), ucm.Ball(0, r, s.pick(EXPONENTS)),
+        ucm.Ball(0, r) + ucm.Ball(0, reach / 8, INF), ucm.Ellipsoid(0, root @ root.T, r),
+        np.diag(vector(s, n)) @ ucm.Ball(np.zeros(n), 1.0, INF),
+    ])  # fmt: skip
+    return U if s.integer(0, 2) else ucm.per_sample("radius") * U
+
+
+def robust(s: Source, n: int, reach: float) -> Any:
+    """Losses of the worst point about each sample, of one class or of both, or the worst mean of one."""
+    kinds = [ucm.Hinge, ucm.Logistic, ucm.SquaredHinge, ucm.Exponential]
+    U, first, second = perturbations(s, n, reach), s.pick(kinds), s.pick(kinds)
+    factor = tuned(s, s.pick([1.0, 1.0, 0.5, 0.01]))
+    kind = s.integer(0, 5)
+    if kind == 0:
+        return factor * ucm.Robust(first(on=pos), U) + second(on=neg)
+    if kind == 1:
+        return ucm.WorstMean(ucm.Robust(first(), U), s.pick([None, weights(s)]))
+    if kind == 2:
+        return factor * ucm.Robust(first(), U) + ucm.Robust(second(), U)
+    return factor * ucm.Robust(first(), U)
+
+
+def extended(s: Source) -> Case:
+    """An objective with robust samples, a number of features, or label flips, and samples as in `objective`;
+    those of the cardinality with few features, which the twin enumerates."""
+    X, y = samples(s)
+    kind = s.integer(0, 5)
+    X = X[:, :4] if kind == 4 else X
+    n = X.shape[1]
+    size = 1.0 if s.often(4) else s.pick([1e-3, 30.0, 1e3])
+    X = size * X * (columns(s, n) if kind else 1.0)
+    options: dict[str, Any] = {}
+    if kind == 5:
+        p, flips = s.pick([2.0, 1.0, INF, 1.5]), s.pick([0.0, 0.25, 1.0, INF])
+        loss_ = s.pick([ucm.Hinge(), ucm.Logistic(), ucm.HuberHinge(0.5)])
+        eps = tuned(s, size * s.pick([1e-3, 0.125, 0.5, 4.0]))
+        free = s.pick(["free", "free", None])
+        model: Any = ucm.WassersteinObjective(loss_, free, eps=eps, kappa=tuned(s, flips), norm=p)
+    elif kind >= 3:
+        k = s.integer(1, n)
+        lam = tuned(s, s.pick([1.0, 0.5, 0.1, 3.0]))
+        R = lam * ucm.L2() + ucm.Cardinality(k) if kind == 4 else lam * ucm.KSupport(k)
+        R = R if s.integer(0, 2) else R + 0.5 * ucm.L1()
+        R = R if kind == 4 or s.often(6) else R + constraint(s, n)
+        model = (loss(s, True) if kind == 4 or s.often(4) else robust(s, n, size)) + R
+    else:
+        R = penalty(s, True, n)
+        model = robust(s, n, size) + (R if s.integer(0, 2) else R + constraint(s, n))
+    if kind < 5 and not s.often(3):
+        free = s.pick([None, "penalised"])
+        model = model.with_intercept(free, s.pick([1.0, 10.0]) if free else 1.0)
+    if "per_sample" in repr(model):
+        options["per_sample"] = {"radius": np.array([s.integer(0, 4) / 4 for _ in y])}
+    return Case(model, X, y, {**options, **weighing(s, y), **tolerance(s)})

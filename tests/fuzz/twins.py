@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from dataclasses import dataclass, replace
@@ -72,7 +73,8 @@ def units(X: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True)
 class Bound:
     """Samples with what they weigh: `c` with the factor of the class, `copies` without it, `m` the sum of
-    these; their groups `g`; `units` of the features, their largest entries, in which points are written."""
+    these; their groups `g`; `units` of the features, their largest entries, in which points are written; the
+    `radii` of the samples, factors of the sets about them."""
 
     X: np.ndarray
     y: np.ndarray
@@ -81,6 +83,7 @@ class Bound:
     m: float
     g: np.ndarray
     units: np.ndarray
+    radii: np.ndarray
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> Bound:
@@ -93,7 +96,8 @@ class Bound:
         elif isinstance(given, dict):
             given = [given.get(o, 1.0) for o in (1, -1)]
         groups = np.asarray(options.get("subgroup", np.full(kept.size, None)))[kept]
-        return cls(X, y, copies * np.where(y > 0, *given), copies, m, groups, units(X))
+        radii = np.asarray(options.get("per_sample", {}).get("radius", np.ones(kept.size)))[kept]
+        return cls(X, y, copies * np.where(y > 0, *given), copies, m, groups, units(X), radii)
 
     def in_units(self, dim: int) -> np.ndarray:
         """The units of a space of this dimension: those of the features where it is theirs."""
@@ -291,20 +295,50 @@ def slack(inside: list[Any], *, equations: bool) -> float:
 # --- objectives -----------------------------------------------------------------------------------
 def counted(term: Any, data: Bound) -> np.ndarray:
     """What the samples weigh in a loss, those that `on` leaves out nothing."""
-    on = getattr(getattr(term, "term", term), "on", None)
+    for name in ("term", "loss"):
+        term = getattr(term, name, term)
+    on = getattr(term, "on", None)
     return data.c if on is None else data.c * data.which(on)
 
 
-def loss(term: Any, t: Any, data: Bound) -> float:
-    """The sum of a loss over the margins t."""
+def reach(U: Any, w: Any) -> Any:
+    """The largest `<d, w>` of a set about 0, without the factors of the samples; w a vector or in CVXPY."""
+    kind = type(U).__name__
+    if kind == "PerSampleMultiple":
+        return reach(U.set, w)
+    if kind == "Ball":
+        dual = {1.0: math.inf, math.inf: 1.0}.get(U.p) or U.p / (U.p - 1.0)
+        return value(U.radius) * (np.linalg.norm(w, dual) if isinstance(w, np.ndarray) else norm(w, dual))
+    if kind == "Ellipsoid":
+        sizes, axes = np.linalg.eigh(U.shape.entries)
+        root = np.sqrt(np.maximum(sizes, 0.0))[:, None] * axes.T
+        moved = root @ w
+        return value(U.radius) * (np.linalg.norm(moved) if isinstance(w, np.ndarray) else cp.norm2(moved))
+    total = 0.0
+    for L, V in U.parts:
+        matrix = isinstance(L, np.ndarray)
+        total = total + (reach(V, L.T @ w) if matrix else abs(value(L)) * reach(V, w))
+    return total
+
+
+def lowered(term: Any, w: Any, data: Bound) -> Any:
+    """By how much the worst point about each sample lowers its margin."""
+    own = data.radii if type(term.within).__name__ == "PerSampleMultiple" else np.ones(data.y.size)
+    return own * reach(term.within, w)
+
+
+def loss(term: Any, t: Any, data: Bound, w: Any = None) -> float:
+    """The sum of a loss over the margins t; at w, where the samples are perturbed."""
     kind = type(term).__name__
     if kind in ("ScaledLoss", "ScaledDifference"):
-        return value(term.factor) * loss(term.term, t, data)
+        return value(term.factor) * loss(term.term, t, data, w)
     if kind == "LossSum":
-        return sum(loss(one, t, data) for one in term.terms)
+        return sum(loss(one, t, data, w) for one in term.terms)
+    if kind == "Robust":
+        return loss(term.loss, t if w is None else t - lowered(term, w, data), data)
     if kind == "WorstMean":
         q, inside, parts = worst(term, data)
-        height = np.array([loss(term.loss, t, replace(data, c=c)) for c in parts])
+        height = np.array([loss(term.loss, t, replace(data, c=c), w) for c in parts])
         unit = float(np.abs(height).max(initial=0.0)) or 1.0
         if not math.isfinite(unit):
             return math.inf
@@ -369,7 +403,9 @@ def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: fl
         size = np.abs(A) @ np.abs(w)
         size = missed * (np.maximum(size, np.abs(A).sum(axis=1) * np.abs(w).max()) + TINY)
         return 0.0 if np.all(A @ w >= low - size) and np.all(A @ w <= high + size) else math.inf
-    if kind not in ("Quadratic", "GroupLasso", "GroupMCP") and getattr(term, "weights", None) is None:
+    if kind not in (
+        "Quadratic", "GroupLasso", "GroupMCP", "KSupport", "Cardinality",
+    ) and getattr(term, "weights", None) is None:
         w = np.append(w, last)
     a = np.abs(w)
     if kind == "L1":
@@ -388,6 +424,10 @@ def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: fl
         return penalty(ucm.MCP(term.lam, term.gamma), sizes, data)
     if kind == "L2":
         return float(a @ a)
+    if kind == "Cardinality":
+        return 0.0 if np.count_nonzero(w) <= value(term.k) else math.inf
+    if kind == "KSupport":
+        return k_support(w, round(value(term.k))) + last * last
     if kind == "Lp":
         return float((a**term.p).sum())
     if kind == "ExpL0":
@@ -407,9 +447,37 @@ def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: fl
     raise NotImplementedError(kind)
 
 
+def k_support(w: np.ndarray, k: int) -> float:
+    """The square of the k-support norm by its primal formula (Argyriou, Foygel and Srebro, 2012)."""
+    a = np.sort(np.abs(w))[::-1]
+    head, tail = np.append(0.0, np.cumsum(a * a)), np.append(np.cumsum(a[::-1])[::-1], 0.0)
+    above = np.append(math.inf, a)
+    for r in range(k):
+        mean = tail[k - r - 1] / (r + 1)
+        if above[k - r - 1] > mean * (1.0 - 1e-12) and mean >= a[k - r - 1] * (1.0 - 1e-12):
+            return float(head[k - r - 1] + mean * mean * (r + 1))
+    raise AssertionError(f"no r for {w} and k = {k}")
+
+
+def flipped_mean(model: Any, t: np.ndarray, length: float, data: Bound) -> float:
+    """The worst mean over distributions with flipped labels, by all kinks of the dual in lam."""
+    ones = replace(data, c=np.ones(1))
+    kept, flipped = (np.array([loss(model.loss, x, ones) for x in (s * t)[:, None]]) for s in (1.0, -1.0))
+    eps, kappa, c = value(model.eps), value(model.kappa), data.c / data.c.sum()
+    if kappa == math.inf:
+        return eps * length + float(c @ kept)
+    kinks = (flipped - kept) / kappa if kappa > 0.0 else np.zeros(0)
+    lams = np.append(length, kinks[kinks > length])
+    return min(eps * lam + float(c @ np.maximum(kept, flipped - kappa * lam)) for lam in lams)
+
+
 def objective(model: Any, data: Bound, w: np.ndarray, b: float, missed: float = MISSED) -> float:
+    if isinstance(model, ucm.WassersteinObjective):
+        length = reach(ucm.Ball(0, 1.0, model.norm), w)
+        return flipped_mean(model, data.y * (data.X @ w + b), length, data)
     last = b / model.scaling if model.intercept == "penalised" else 0.0
-    return loss(model.loss, data.y * (data.X @ w + b), data) + penalty(model.penalty, w, data, last, missed)
+    losses = loss(model.loss, data.y * (data.X @ w + b), data, w)
+    return losses + penalty(model.penalty, w, data, last, missed)
 
 
 def intercept(model: Any, data: Bound, w: np.ndarray) -> tuple[float, float]:
@@ -434,20 +502,27 @@ def intercept(model: Any, data: Bound, w: np.ndarray) -> tuple[float, float]:
 
 
 def convex(term: Any) -> bool:
+    """Whether it is convex, or is so with the nonzero weights at given places, which the twin enumerates."""
     folded = (ucm.Ramp, ucm.extend.FoldedConcave, ucm.GroupMCP)
     return not any(isinstance(node, folded) for node in term.walk())
 
 
-def loss_expression(term: Any, t: Any, data: Bound) -> Any:
+def loss_expression(term: Any, t: Any, data: Bound, w: Any = None) -> Any:
     kind = type(term).__name__
     if kind == "ScaledLoss":
-        return value(term.factor) * loss_expression(term.term, t, data)
+        return value(term.factor) * loss_expression(term.term, t, data, w)
     if kind == "LossSum":
-        return sum(loss_expression(one, t, data) for one in term.terms)
+        return sum(loss_expression(one, t, data, w) for one in term.terms)
+    if kind == "Robust":
+        lower = cp.Variable(t.shape[0])
+        inside = cp.transforms.indicator([lower <= t - lowered(term, w, data)])
+        return loss_expression(term.loss, lower, data) + inside
     if kind == "WorstMean":
         q, inside, parts = worst(term, data)
         heights = cp.Variable(len(parts))
-        own = [heights[k] >= loss_expression(term.loss, t, replace(data, c=c)) for k, c in enumerate(parts)]
+        own = [
+            heights[k] >= loss_expression(term.loss, t, replace(data, c=c), w) for k, c in enumerate(parts)
+        ]
         return suppfunc(q, inside)(heights) + cp.transforms.indicator(own)
     c = counted(term, data)
     t, c = t[np.flatnonzero(c > 0.0)], c[c > 0.0]
@@ -482,12 +557,17 @@ def penalty_expression(term: Any, w: Any, data: Bound, last: Any = None) -> Any:
         return cp.transforms.indicator(inside) if inside else 0.0
     if (
         last is not None
-        and kind not in ("Quadratic", "GroupLasso")
+        and kind not in ("Quadratic", "GroupLasso", "KSupport")
         and getattr(term, "weights", None) is None
     ):
         w = cp.hstack([w, last])
     if kind == "L1":
         return cp.norm1(w if term.weights is None else cp.multiply(term.weights, w))
+    if kind == "KSupport":
+        shares = cp.Variable(w.shape[0])
+        each = sum(cp.quad_over_lin(w[j], shares[j]) for j in range(w.shape[0]))
+        inside = cp.transforms.indicator([shares <= 1, cp.sum(shares) <= value(term.k)])
+        return each + inside + (0.0 if last is None else cp.square(last))
     if kind == "Norm":
         return norm(w, term.p)
     if kind == "Quadratic":
@@ -496,24 +576,51 @@ def penalty_expression(term: Any, w: Any, data: Bound, last: Any = None) -> Any:
         return sum(cp.norm2(w[np.flatnonzero(term.groups == g)]) for g in np.unique(term.groups))
     if kind == "L2":
         return cp.sum_squares(w)
+    if kind == "Cardinality":  # see `minimum`
+        return 0.0
     assert kind == "Lp", kind
     return cp.sum(cp.power(cp.abs(w), term.p, approx=False))
 
 
 def minimum(model: Any, data: Bound) -> tuple[str, float]:
     """What Clarabel says of a convex objective, and the value there by its definition."""
+    n = data.X.shape[1]
+    k = [round(value(node.k)) for node in model.walk() if isinstance(node, ucm.Cardinality)]
+    if not k:
+        return _least(model, data, [])
+    found = [_least(model, data, list(out)) for out in itertools.combinations(range(n), n - k[0])]
+    said = "optimal" if all(said == "optimal" for said, _ in found) else "failed"
+    return said, min(best for _, best in found)
+
+
+def _least(model: Any, data: Bound, zero: list[int]) -> tuple[str, float]:
+    """The minimum where some weights are 0."""
     n, scale = data.X.shape[1], data.units
     v, b = cp.Variable(n), cp.Variable() if model.intercept else cp.Constant(0.0)
-    last = b / model.scaling if model.intercept == "penalised" else None
+    last, inside = b / model.scaling if model.intercept == "penalised" else None, [v[zero] == 0] * bool(zero)
+    t, w = cp.multiply(data.y, (data.X / scale) @ v + b), cp.multiply(1.0 / scale, v)
     try:
-        losses = loss_expression(model.loss, cp.multiply(data.y, (data.X / scale) @ v + b), data)
+        if isinstance(model, ucm.WassersteinObjective):
+            lam, parts = cp.Variable(), cp.Variable(data.y.size)
+            ones, kappa = replace(data, c=np.ones(1)), value(model.kappa)
+            total = value(model.eps) * lam + data.c / data.c.sum() @ parts
+            inside += [lam >= reach(ucm.Ball(0, 1.0, model.norm), w)]
+            for sign, cost in ((1.0, 0.0), *([(-1.0, kappa)] if kappa < math.inf else [])):
+                each = cp.hstack([loss_expression(model.loss, sign * x, ones) for x in _singles(t)])
+                inside.append(parts >= each - cost * lam)
+        else:
+            total = loss_expression(model.loss, t, data, w) + penalty_expression(model.penalty, w, data, last)
     except NotImplementedError:  # CVXPY has no support functions of sets with power cones
         return "failed", math.inf
-    w = cp.multiply(1.0 / scale, v)
-    said = solve(cp.Problem(cp.Minimize(losses + penalty_expression(model.penalty, w, data, last))))
+    said = solve(cp.Problem(cp.Minimize(total), inside))
     if said != "optimal" or v.value is None:
         return "failed", math.inf
     w, at = v.value / scale, float(b.value)
+    w[zero] = 0.0
     if any(isinstance(node, ucm.NonNegative) and node.features is None for node in model.walk()):
         w = np.maximum(w, 0.0)
     return said, objective(model, data, w, at, BARELY)
+
+
+def _singles(t: Any) -> list[Any]:
+    return [t[i : i + 1] for i in range(t.shape[0])]

@@ -45,7 +45,7 @@ from ucm.evidence.feasible_point import member, nearest_member
 from ucm.evidence.reference import Verification, linearised, reference_problem, verify, verify_stationary
 from ucm.evidence.sphere import at_kink, certify_unit, has_full_rank, lower_bound
 from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import CROSSED, INSIDE, SEPARATED, ZERO, Monitor
+from ucm.forms.monitor import CRITICAL, CROSSED, INSIDE, SEPARATED, ZERO, Monitor
 from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
@@ -604,7 +604,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             )
         answer = replace(answer, w=w)
         certificate, x = certify_unit(model, data, form, answer, w, self.floor, self.size)
-        inside = certificate.violation <= INSIDE
+        inside = certificate.violation <= CRITICAL
         if inside and certificate.kind == "local":
             bound_is_known = certificate.dual > 0.0 or self._bound_is_tight(certificate, tol)
             certificate = replace(certificate, kind="global" if bound_is_known else "local")
@@ -642,7 +642,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             )
         if (
             certificate.kind != "none"
-            and certificate.violation <= INSIDE
+            and certificate.violation <= CRITICAL
             and residual <= tol * max(size, 1e-300)
         ):
             facts, kink = f"0 lies in U; {residual:.2g} from stationary", at_kink(form, w)

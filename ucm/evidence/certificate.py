@@ -17,7 +17,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.evidence.feasible_point import moved_inside
-from ucm.forms.monitor import CROSSED, INSIDE
+from ucm.forms.monitor import CRITICAL, CROSSED, INSIDE
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import Splits, UncertaintySet
 from ucm.language.node import Node
@@ -67,7 +67,8 @@ def bracket(
 ) -> Certificate:
     """Return the certificate of the bounds `dual <= optimum <= primal`; `unit` is that of the relative gap.
 
-    The dual bound becomes -inf if its point violates the constraints by more than `INSIDE`. If the
+    The dual bound becomes -inf if its point violates the constraints by more than `INSIDE`, that of a
+    critical point (another `kind` than "global") by more than `CRITICAL`. If the
     bounds cross by more than `CROSSED`, both move apart by the rounding of their terms; if rounding
     does not explain the crossing and the violation may, the dual bound becomes -inf. No gap below
     `-CROSSED` remains.
@@ -77,7 +78,7 @@ def bracket(
     `wrong`; None where bounds may contradict each other. `kind` is that of two finite bounds; it is
     "none" where one is infinite or NaN.
     """
-    if not violation <= INSIDE:
+    if not violation <= (INSIDE if kind == "global" else CRITICAL):
         dual = -math.inf
     gap = primal - dual
     if gap < -CROSSED * unit:

@@ -34,9 +34,9 @@ def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list
     equal = [x_k == x for x_k in each]
     problem = cp.Problem(cp.Minimize(total), equal)
     attempt(problem, "CLARABEL", **accuracy("CLARABEL", _PROGRAM))
-    if x.value is None:
-        return None
-    slopes = [-steep * np.asarray(e.dual_value) for e in equal]
+    if x.value is None:  # a w of rounding's size has no units
+        return split_by_program(terms, z, np.zeros_like(w)) if w.any() else None
+    slopes = [_inside(R, -steep * np.asarray(e.dual_value)) for R, e in zip(terms, equal, strict=True)]
     for _ in range(_ROUNDS):
         left = z - sum(slopes)
         if np.abs(left).max() <= _MET * steep:

@@ -22,7 +22,6 @@ from ucm.forms.bound import FeatureNormal, SampleDual, SumDual, lower_bound
 from ucm.forms.objective import slopes_of
 from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses, support_of_hulls
 from ucm.forms.solution import Certificate
-from ucm.language.contracts import round_violation
 from ucm.language.terms import ConvexLoss
 
 Table = NDArray[np.float64]
@@ -51,8 +50,8 @@ def _unweighted(X: Matrix, y: ArrayLike, function: Any, message: tuple) -> Any:
 
 
 def _added(a: tuple, b: tuple) -> tuple:
-    """Return the sums of two results, and of their last numbers the larger one."""
-    return *(u + v for u, v in zip(a[:-1], b[:-1], strict=True)), max(a[-1], b[-1])
+    """Return the sums of two results."""
+    return tuple(u + v for u, v in zip(a, b, strict=True))
 
 
 def _all_rows(form: RowHulls | RowLosses, weights: Vec) -> bool:
@@ -69,7 +68,6 @@ class HullSums(NamedTuple):
     losses, heights, totals : the sums of `scale c_i l(v_i)`, of `scale c_i l*(q_i / (scale c_i))`, of q_i
     weights : the sums of c_i
     points : (2, n) the sums of q_i x_i
-    outside : the largest distance of `q_i / (scale c_i)` from the domain of l*
     """
 
     losses: Vec
@@ -77,7 +75,6 @@ class HullSums(NamedTuple):
     totals: Vec
     weights: Vec
     points: Table
-    outside: float
 
 
 def _hull_sums(
@@ -86,17 +83,15 @@ def _hull_sums(
     """Return the sums of a block of rows; parts are by class the loss, factor, scale and (mu, t)."""
     _, c, side = _classes(y)
     q, scores = np.zeros(c.size) if q is None else q, np.asarray(X @ w).ravel()
-    losses, heights, outside, by_class = np.zeros(2), np.zeros(2), 0.0, np.zeros((2, c.size))
+    losses, heights, by_class = np.zeros(2), np.zeros(2), np.zeros((2, c.size))
     for k, (loss, factor, scale, (mu, t)) in enumerate(parts):
         rows = np.flatnonzero((side == k) & (c > 0.0))
         of_rows, v = scale * c[rows], (-factor * scores[rows] - mu) / t
         losses[k] = of_rows @ loss.each(loss.offset - v)
-        s = q[rows] / of_rows
-        inside = np.clip(s, max(loss.lowest(), 0.0), loss.steepest())
-        outside = max(outside, float(np.abs(s - inside).max(initial=0.0)))
-        heights[k], by_class[k, rows] = of_rows @ loss.conjugate(inside), of_rows * inside
+        s = np.clip(q[rows] / of_rows, max(loss.lowest(), 0.0), loss.steepest())
+        heights[k], by_class[k, rows] = of_rows @ loss.conjugate(s), of_rows * s
     weights = np.bincount(side, c, 2).astype(np.float64)
-    return HullSums(losses, heights, by_class.sum(axis=1), weights, (X.T @ by_class.T).T, outside)
+    return HullSums(losses, heights, by_class.sum(axis=1), weights, (X.T @ by_class.T).T)
 
 
 def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSums]:
@@ -135,15 +130,14 @@ def _moved_into_hulls(form: RowHulls, sums: HullSums) -> tuple[float, float]:
     excess, sizes = form.excess(sums.heights)
     apart = np.abs(sums.totals / form.weight_sums - 1.0), excess / np.maximum(sizes, 1e-300)
     missed = float(np.concatenate(apart).max())
-    violation = max(sums.outside, missed if missed > BESIDE else 0.0)
-    return float(np.abs(form.factors) @ change) * longest, round_violation(violation)
+    return float(np.abs(form.factors) @ change) * longest, 0.0 if missed <= BESIDE else missed
 
 
 # --- losses ----------------------------------------------------------------------------------------
 def _loss_sums(
     X: Matrix, y: Vec, change: Vec | None, w: Vec, b: float, added: ByClass, subtracted: ByClass
-) -> tuple[Vec, Table, float]:
-    """Return the sums of a block of rows: numbers, `SampleDual.sums`, and 0.
+) -> tuple[Vec, Table]:
+    """Return the sums of a block of rows: numbers, and `SampleDual.sums`.
 
     The numbers are the total loss, the added losses at margins of 0, the height of the tangent plane of the
     subtracted losses, and by class the weights of the rows. `change` are the weights of the rows, the slopes
@@ -159,7 +153,7 @@ def _loss_sums(
     height = 0.0 if tilt is None else values[1] - float(tilt @ margin)
     numbers = [values[0] - values[1], at_zero, height]
     dual = SampleDual(plus, label, margin, slopes, tilt)
-    return np.array([*numbers, *np.bincount(side, c, 2)]), dual.sums(X), 0.0
+    return np.array([*numbers, *np.bincount(side, c, 2)]), dual.sums(X)
 
 
 def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
@@ -171,7 +165,7 @@ def certify_losses(form: RowLosses, proof: LossProof) -> Certificate:
     kinked = any(loss.slope() is not None for loss, _ in form.losses)
     rows = proof.rows if kinked else None
     passed = (w, proof.b, form.losses, form.subtracted)
-    numbers, sums, _ = _over(form.data.source, rows, _loss_sums, *passed)
+    numbers, sums = _over(form.data.source, rows, _loss_sums, *passed)
     (value, at_zero, height), counts = numbers[:3].tolist(), numbers[3:]
     normal = FeatureNormal(np.empty((0, form.n)), w, lambda: form.data.scale)
     u, constant = normal.tangent(split.penalties)

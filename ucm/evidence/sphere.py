@@ -19,7 +19,7 @@ from ucm.evidence.certificate import bracket, fault
 from ucm.evidence.feasible_point import member
 from ucm.evidence.local_minimum import row_rank
 from ucm.forms.faces import min_norm_point
-from ucm.forms.monitor import SEPARATED
+from ucm.forms.monitor import INSIDE, SEPARATED
 from ucm.forms.solution import Certificate
 from ucm.forms.solver import Answer
 from ucm.forms.sphere import UnitNorm
@@ -27,7 +27,6 @@ from ucm.forms.sphere_proof import LowerBoundProof, stays_inside
 from ucm.forms.trust_region import nearest_on_ellipsoid
 from ucm.language.robust import RobustMargin, dual_exponent
 
-_OUTSIDE = 1e-8  # violation of a point of U
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors
 _ROUNDING = 1e-13  # of the size of U
 _TRIALS = 3  # random w against which a lower bound is held
@@ -174,8 +173,8 @@ def _points(
     """
     points = []
     for q in blocks:
-        x, violation = model.set.evaluate(data, iter(q))
-        if not violation <= _OUTSIDE:
+        x, violation = member(model, data, q)
+        if not violation <= INSIDE:
             return None
         points.append(form.lower(x))
     return np.array(points) if points else None

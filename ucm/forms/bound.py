@@ -52,6 +52,7 @@ Split = Callable[[tuple[ProximalPenalty, ...], Vec, Vec], list[Vec] | None]
 _REST = 1e-13  # of the slopes: a base point that counts as 0
 _EXACT = 1e-15  # of the terms: an image that needs no further move
 _MOVES = 4  # of a dual point
+_SWEEPS = 10  # of projections of a split on the cones of its terms
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
 
@@ -479,17 +480,29 @@ class FeatureNormal:
             value, fraction, missed = head.conjugate_bound(z - sum(slopes), u, size, self.w, priced)
             value += sum(h.conjugate(fraction * g) for h, g in zip(remaining_terms, slopes, strict=True))
             yield value, fraction, missed
-        each = None if split is None or R.proximal() else split(R.terms, z + u, self.w)
-        if each is not None:
+        if split is None or R.proximal():
+            return
+        near = [slope_near(h, self.w, z + u) for h in R.terms]
+        for each in (near, None):  # a program only where the slopes at w are no good split
+            each = split(R.terms, z + u, self.w) if each is None else each
+            if each is None:
+                return
             left, step = z + u - sum(each), 1.0
             if not u.any():  # the terms take what they can, and the step makes room for it
-                taken = []
-                for h in R.terms:
-                    taken.append(h.project_onto_domain_cone(left))
-                    left = left - taken[-1]
-                step = 1.0 / (1.0 + max(h.gauge(g) for h, g in zip(R.terms, taken, strict=True)))
-                each = [step * (g + more) for g, more in zip(each, taken, strict=True)]
-            value = sum(h.conjugate(g) for h, g in zip(R.terms, each, strict=True))
+                room = [h.gauge(h.project_onto_domain_cone(left)) for h in R.terms]
+                order = np.argsort(room, kind="stable").tolist()  # cones without a limit first
+                for k in order * _SWEEPS:
+                    taken = R.terms[k].project_onto_domain_cone(each[k] + left) - each[k]
+                    left, each[k] = left - taken, each[k] + taken
+                    if not left.any():
+                        break
+            gauges = [h.gauge(g) for h, g in zip(R.terms, each, strict=True)]
+            if u.any():  # only the parts become shorter, and the rest deviates
+                each = [g / max(gauge, 1.0) for g, gauge in zip(each, gauges, strict=True)]
+                left = z + u - sum(each)
+            else:
+                step = 1.0 / max(1.0, *gauges)
+            value = sum(h.conjugate(step * g) for h, g in zip(R.terms, each, strict=True))
             missed = deviation(z + u, z + u - left, size())
             cost = abs(float(left @ self.w)) if missed <= priced else np.inf
             yield value + cost, step, round_violation(missed)

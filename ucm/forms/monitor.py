@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from ucm.data.deadline import present_limit
 from ucm.data.options import SECONDS, optional
+from ucm.language.contracts import ROUNDING
 
 ZERO = 1e-9
 """The norm that counts as 0, relative to the largest norm so far, whatever the tolerance is."""
@@ -20,8 +21,11 @@ SEPARATED = 1e-12
 CROSSED = 1e-9
 """The largest negative relative gap that rounding explains; a gap below -CROSSED proves nothing."""
 
-INSIDE = 1e-9
+INSIDE = ROUNDING
 """The violation up to which a point counts as one of U, or of the domain of a dual problem."""
+
+CRITICAL = 1e-9
+"""The violation up to which a point counts as a subgradient at a critical point, where it bounds nothing."""
 
 _HALF = 0.5  # of the tolerance: the gap that solvers aim at
 _LIMIT = optional(SECONDS)

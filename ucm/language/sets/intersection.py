@@ -16,9 +16,12 @@ from ucm.language.contracts import (
     Scope,
     Splits,
     UncertaintySet,
+    round_violation,
 )
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import reindexed, subpaths
+
+_ROUNDING = 1e-15  # of the size of the operands: a distance along a feature
 
 
 class Intersection(UncertaintySet, RotationInvariant):
@@ -73,9 +76,10 @@ class Intersection(UncertaintySet, RotationInvariant):
         apart = distance / size if distance > 0.0 else 0.0
         if data.gram is not None or a.size != data.n:  # coordinates, which have no features
             return apart
-        each = float(np.max(np.abs(a - b) / data.sizes, initial=0.0))
-        # 1e-14 is rounding; a small feature alone makes an answer inaccurate (1e-2), but not wrong
-        return max(apart, min(each, 1e-2)) if each > 1e-14 else 0.0
+        beyond = np.maximum(np.abs(a - b) - _ROUNDING * size, 0.0)
+        each = float(np.max(beyond / data.sizes, initial=0.0))
+        # a small feature alone makes an answer inaccurate (1e-2), but not wrong
+        return round_violation(max(apart, min(each, 1e-2)))
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         a, constraints = self.left.cvxpy(data, scope)
