@@ -26,10 +26,13 @@ Loader = Callable[[str], tuple]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests on the papers' data; skip those of ecos and matplotlib where these are absent."""
+    """Mark the tests on the papers' data; skip those of ecos and matplotlib where these are absent.
+
+    Parameters of tests that name a set for `load_shared` have the mark themselves.
+    """
     for item in items:
         names = getattr(item, "fixturenames", ())
-        if "shared_data" in names or hasattr(getattr(item, "module", None), "load_shared"):
+        if "shared_data" in names:
             item.add_marker("data")
         if "ecos" in item.name.lower() and importlib.util.find_spec("ecos") is None:
             item.add_marker(pytest.mark.skip(reason="ecos is not here: pip install ecos"))

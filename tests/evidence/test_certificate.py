@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from bundled import load
 from catalogue import SETS
-from conftest import load_shared
+from conftest import Loader
 from scipy.optimize import brentq
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from typed import known
@@ -269,9 +269,9 @@ def test_statuses_on_raw_features_have_their_proof(data: str, name: str, tol: fl
 
 
 @pytest.mark.parametrize("solver", ["auto", "apg"])
-def test_a_small_distance_is_not_0_at_a_loose_tolerance(solver: str) -> None:
+def test_a_small_distance_is_not_0_at_a_loose_tolerance(solver: str, shared_data: Loader) -> None:
     """Sonar, separable: the distance is 0.0249; "apg" said that 0 lies in the set at tol = 0.1."""
-    X, y = load_shared("sonar")
+    X, y = shared_data("sonar")
     sol = ucm.solve(ucm.models.nu_svm(0.117), X, y, tol=0.1, solver=solver)
     assert sol.status == "optimal" and 0.0 <= sol.certificate.relative_gap <= 0.1
     assert sol.certificate.dual <= -0.0248759 <= sol.certificate.primal

@@ -117,5 +117,5 @@ def test_perturbed_answers_of_sets(record_property: Callable[[str, object], None
 
 
 def test_the_perturbed_answers_are_judged() -> None:
-    cases = [objective(Source(seed)) for seed in range(40)]
-    assert sum(of_objective(c, Tally()) == "judged" for c in cases) >= 10
+    cases = [objective(Source(seed)) for seed in range(12)]
+    assert sum(of_objective(c, Tally()) == "judged" for c in cases) >= 3

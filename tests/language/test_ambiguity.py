@@ -21,7 +21,7 @@ import ucm
 from ucm import CVaR, Gelbrich, Param, SpectralRisk, TotalVariation, Wasserstein, neg, pos, signed
 from ucm.language.contracts import SampleWeights
 
-SETS = (*bundled.NAMES, "sonar", "heart")
+SETS = (*bundled.NAMES, *(pytest.param(name, marks=pytest.mark.data) for name in ("sonar", "heart")))
 TIGHT: dict[str, Any] = {
     "solver": cp.CLARABEL, "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9,
 }  # fmt: skip

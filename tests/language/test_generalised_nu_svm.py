@@ -9,7 +9,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from conftest import load_shared
+from conftest import Loader
 from sklearn.model_selection import GridSearchCV
 
 import ucm
@@ -236,8 +236,10 @@ def test_features_of_different_scales() -> None:
         ("german.numer", models.l2_nu_svm(nu=1.0), -0.403430, 0.677199),
     ],
 )
-def test_on_data_of_the_paper(name: str, model: Any, optimum: float, norm: float) -> None:
-    Z, y = load_shared(name)
+def test_on_data_of_the_paper(
+    name: str, model: Any, optimum: float, norm: float, shared_data: Loader
+) -> None:
+    Z, y = shared_data(name)
     found: Any = ucm.solve(model, Z, y)
     assert found.status == "optimal" and found.certificate.kind == "global"
     assert found.objective == pytest.approx(optimum, abs=2e-6)

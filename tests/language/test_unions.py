@@ -130,7 +130,7 @@ UNIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("data", [*NAMES, "sonar"])
+@pytest.mark.parametrize("data", [*NAMES, pytest.param("sonar", marks=pytest.mark.data)])
 @pytest.mark.parametrize("name", UNIONS)
 def test_a_union_agrees_with_its_twin(name: str, data: str) -> None:
     X, y = load(data) if data in NAMES else load_shared(data)

@@ -39,9 +39,18 @@ def _problem(n: int, seed: int) -> tuple[Any, ...]:
 def test_the_slopes_keep_to_their_walls(n: int, ridge: float) -> None:
     *_, H, r0, lower, upper = _problem(n, n)
     x, r = np.zeros(n), r0.copy()
-    boxed_quadratic(H, r, x, lower, upper, ridge, 1e-10, 200, lambda: False)
+    asked: list[int] = []
+    boxed_quadratic(H, r, x, lower, upper, ridge, 1e-10, 10**9, lambda: asked.append(1) or len(asked) > 2)
+    assert len(asked) == 1  # it ends by itself, within the first 2e7 multiplications
     assert _missed(H, r0, x, lower, upper, ridge) <= 1e-8
     np.testing.assert_allclose(r, H @ x + r0, atol=1e-8)  # the gradient is kept
+
+
+def test_a_coordinate_without_a_quadratic_part_moves_to_0() -> None:
+    *_, lower, upper = _problem(7, 3)
+    x, r = np.array([1.0, -1.0, 0.0, 2.0, -2.0, 1.0, 0.0]), np.zeros(7)
+    boxed_quadratic(np.zeros((7, 7)), r, x, lower, upper, 0.0, 1e-10, 50, lambda: False)
+    assert not x.any()
 
 
 def test_numbers_that_are_not_finite_end_the_loop() -> None:

@@ -220,7 +220,7 @@ def test_refusals_of_level_sets() -> None:
         LevelSetNewton(())
 
 
-@pytest.mark.parametrize("norm", [1.001, 1.5, 3.0, 30.0])
+@pytest.mark.parametrize("norm", [1.001, 1.5, 30.0])
 def test_met_operands_are_met_to_the_tolerance(norm: float) -> None:
     X, y = apart()
     ball = ucm.Ball([1.75] * 4, 0.875)

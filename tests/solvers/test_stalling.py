@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import load_shared
+from conftest import Loader
 from scipy import sparse
 
 import ucm
@@ -220,9 +220,9 @@ def test_convex_problems_in_a_series_stay_with_the_fallback(monkeypatch: pytest.
     assert alone.status == "stalled"
 
 
-def test_short_steps_of_a_squared_hinge_shift_the_matrix() -> None:
+def test_short_steps_of_a_squared_hinge_shift_the_matrix(shared_data: Loader) -> None:
     """Few samples have a curvature where classes are almost separated."""
-    X, y = load_shared("usps")
+    X, y = shared_data("usps")
     dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
     nines = np.where(y == y.max(), 1.0, -1.0)
     X = (dense - dense.mean(axis=0)) / (dense.std(axis=0) + 1e-12)

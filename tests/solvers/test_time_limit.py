@@ -18,6 +18,7 @@ from ucm.compiler import robust
 from ucm.data.bound_data import bind
 from ucm.data.deadline import time_of
 from ucm.errors import ConvergenceWarning, ParameterError
+from ucm.evidence import feasible_point
 from ucm.forms import sphere
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -105,7 +106,10 @@ def test_cutting_planes_of_a_face_ask_for_the_time() -> None:
 
 
 class Clock:
-    """A clock that stands still for some readings, and then is beyond every limit."""
+    """A clock that stands still for some readings, and then is beyond every limit.
+
+    From then on a reading takes 10 ms, so that the search of a feasible point, which has 0.1 s, ends too.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, readings: int) -> None:
         self.readings, self.late = readings, 0
@@ -114,7 +118,7 @@ class Clock:
     def __call__(self) -> float:
         self.readings -= 1
         self.late += self.readings < 0
-        return 0.0 if self.readings >= 0 else 1e6
+        return 0.0 if self.readings >= 0 else 1e6 + 0.01 * self.late
 
 
 @pytest.mark.parametrize("readings", [1, 4, 20])
@@ -129,7 +133,7 @@ def test_every_solver_ends_soon_after_the_time_is_over(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         solution = plan.solve(time_limit=1.0, tol=1e-12)
-    assert clock.late < 60
+    assert clock.late < 40
     if readings == 1 or solution.status == "time_limit":
         assert solution.status == "time_limit"
         assert "the time limit of 1 s came first" in str(caught[-1].message)
@@ -432,6 +436,21 @@ def test_no_outside_program_and_no_direction_begins_after_the_limit(monkeypatch:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 solution = plan.solve(time_limit=60.0)
             assert not late and solution.status in ("time_limit", "optimal")
+
+
+@pytest.mark.parametrize("per_entry", [0.0, 1.0])
+def test_a_long_search_of_a_feasible_point_does_not_begin_after_the_limit(
+    per_entry: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+    search = feasible_point._moved
+    monkeypatch.setattr(feasible_point, "_moved", lambda *given: searched.append(1) or search(*given))
+    monkeypatch.setattr(feasible_point, "_PER_ENTRY", per_entry)
+    plan = ucm.compile(ucm.models.coherent_mm_mpm(0.3), FEW, OF_FEW, solver="alm")
+    Clock(monkeypatch, 4)
+    with pytest.warns(ConvergenceWarning):
+        solution = plan.solve(time_limit=1.0, tol=1e-12)
+    assert solution.status == "time_limit" and bool(searched) == (per_entry == 0.0)
 
 
 def test_a_newton_system_that_the_limit_cuts_leaves_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

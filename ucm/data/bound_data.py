@@ -497,8 +497,9 @@ class Data:
     @functools.cached_property
     def sizes(self) -> Vec:
         """The largest absolute entry of each feature, (n,); 1 for a feature whose entries are all 0."""
-        top: Matrix = abs(self.X).max(axis=0)
-        sizes = np.ravel(top.toarray() if sparse.issparse(top) else top)
+        ends: list[Matrix] = [self.X.max(axis=0), self.X.min(axis=0)]  # no copy, as |X| would be
+        high, low = (np.ravel(v.toarray() if sparse.issparse(v) else v) for v in ends)
+        sizes = np.maximum(high, -low)
         return np.where(sizes > 0.0, sizes, 1.0)
 
     @functools.cached_property

@@ -43,6 +43,7 @@ _ENTRIES = 20_000_000  # of the maps of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
 _STEPS = 60
 _GRACE = 0.1  # seconds
+_PER_ENTRY = 3e-8  # seconds for each stored entry, of about 100 products with the samples
 _RIDGE = 1e-14  # of the systems, whose terms have the size 1: dependent equations take no part
 _MET, _SMALL = 1e-16, 1e-13  # residuals relative to the terms: exact; no further Newton step helps
 _PARTS: list[float] = np.logspace(-14.0, -1.0, 27).tolist()  # of the way to the centre
@@ -59,8 +60,11 @@ def moved_inside(U: UncertaintySet, data: Data, at: Moved) -> Moved | None:
 
     The operands of sums and unions are moved separately. For other sets these are tried, in this order:
     with couplings the nearest member of the lowered set; the projections of the blocks on their domains; a
-    point on the way to the centres of the domains.
+    point on the way to the centres of the domains. After the time limit there is no search among so many
+    samples that it would take over `_GRACE`.
     """
+    if _PER_ENTRY * data.stored > _GRACE and Monitor.within_limit().timed_out:
+        return None
     moved = _moved(U, data, at) if math.isfinite(at[2]) else at
     near = at[2] <= _NEAR or float(np.abs(moved[1] - at[1]).max()) <= BESIDE * data.scale
     return moved if near and moved[2] <= INSIDE else None
