@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ from ucm.estimators.validation import (
     requests_of,
     samples_of,
     solve_options,
-    warn_if_turned,
+    warn_if_doubtful,
     with_bias,
 )
 from ucm.evidence.sparsity import sparsity
@@ -72,6 +72,7 @@ from ucm.language.robust import RobustMargin
 from ucm.language.robust_samples import check_quantities
 
 _NESTED = "model__"
+_OF_SAMPLES = ("plan_", "solution_", "history_", "support_")  # as large as the samples; not in a pickle
 
 
 def default_model(kernel: object = None) -> Objective:
@@ -143,6 +144,8 @@ class Classifier(ClassifierMixin, Versioned):
         samples. None refuses such a set.
     n_jobs : int, default=None
         Number of two-class problems solved at a time, in threads.
+    keep_solution : bool, default=False
+        Whether a pickle holds `plan_` with the training data, `solution_`, `history_` and `support_` too.
     verbose : int, default=0
         Print a table of the iterations.
 
@@ -175,7 +178,8 @@ class Classifier(ClassifierMixin, Versioned):
     plan_, solution_, certificate_, history_ : of the one problem, or lists of them
         The compiled model (`plan_.explain()`, `plan_.verify()`); the solution with status, message, weights
         of the samples and statistics; the proof of accuracy, computed from the declaration; one record for
-        each reported iteration. `plan_` holds the training data; a pickle or a copy has no `plan_`.
+        each reported iteration. A pickle or a copy has `certificate_` alone, and of a linear classifier no
+        `support_`, which are as large as the samples, unless `keep_solution`.
 
     Raises
     ------
@@ -259,6 +263,7 @@ class Classifier(ClassifierMixin, Versioned):
         pos_label: object = None,
         read_as: str | None = None,
         n_jobs: int | None = None,
+        keep_solution: bool = False,
         verbose: int = 0,
     ) -> None:
         self.model = model
@@ -280,6 +285,7 @@ class Classifier(ClassifierMixin, Versioned):
         self.pos_label = pos_label
         self.read_as = read_as
         self.n_jobs = n_jobs
+        self.keep_solution = keep_solution
         self.verbose = verbose
 
     # --- parameters ------------------------------------------------------------------------
@@ -399,7 +405,8 @@ class Classifier(ClassifierMixin, Versioned):
             if not has_direction(model, solution):
                 raise SolverError(f"Classifier: {prefix}{solution.message}")
             solution = with_bias(model, plan, solution, self.bias_rule, self.read_as)
-            warn_if_turned(model, solution, arguments["X"], pair.signs, prefix)
+            limit = to_solve["time_limit"]
+            warn_if_doubtful(plan, solution, arguments["X"], pair.signs, prefix, limit)
             return plan, solution
 
         pairs = problems.pairs
@@ -460,9 +467,20 @@ class Classifier(ClassifierMixin, Versioned):
         self.intercept_ = sign * np.array([s.b for s in solutions], dtype=float)
 
     def __getstate__(self) -> dict:
-        """Return the state without `plan_`, whose training data every task of a grid search would copy."""
+        """Return the state of a pickle: what predicts and the certificate, and all with `keep_solution`."""
         state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "plan_"}
+        if self.keep_solution:
+            return state
+        left_out = _OF_SAMPLES if "coef_" in state else _OF_SAMPLES[:-1]  # a kernel predicts by `support_`
+        return {name: value for name, value in state.items() if name not in left_out}
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise `AttributeError`, with the remedy for an attribute that the pickle left out."""
+            left_out = name in _OF_SAMPLES and "classes_" in vars(self)
+            remedy = "; a pickle and a copy hold it with keep_solution=True" if left_out else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{remedy}")
 
     # --- predict ---------------------------------------------------------------------------
     def decision_function(self, X: object) -> NDArray[np.float64]:

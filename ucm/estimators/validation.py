@@ -37,13 +37,14 @@ from ucm.errors import (
     VERSION,
     CompositionError,
     DataError,
+    NonConvexWarning,
     ParameterError,
     SolverError,
     UCMError,
     brief,
     warn_of,
 )
-from ucm.forms.monitor import check_time_limit, limit_from
+from ucm.forms.monitor import Monitor, check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.language.node import Node
 from ucm.language.objective import Objective
@@ -186,14 +187,25 @@ def normal_in_features(model: RobustMargin | Objective, solution: Solution, n: i
     )
 
 
-def warn_if_turned(
-    model: RobustMargin | Objective, solution: Solution, X: Matrix, signs: NDArray[np.int8], prefix: str
+def warn_if_doubtful(
+    plan: Plan, solution: Solution, X: Matrix, signs: NDArray[np.int8], prefix: str, limit: float | None
 ) -> None:
-    """Warn if w scores the mean of class -1 above the mean of class +1, as for `Hull(neg) - Hull(pos)`.
+    """Warn of a w that is not proven because 0 lies in the set, or that turns the classes round.
 
-    The means are of at most `_FEW` samples of each class.
+    In the convex regime w turns them round if it scores the mean of class -1 above the mean of class +1, as
+    for `Hull(neg) - Hull(pos)`. The means are of at most `_FEW` samples of each class.
     """
-    if isinstance(model, Objective) or solution.b is None:
+    if isinstance(plan.model, Objective) or solution.b is None:
+        return
+    if solution.objective > 0.0:
+        if solution.status in ("local", "stationary"):
+            advice = plan.lowering.advice(Monitor(time_limit=limit))  # type: ignore[attr-defined]
+            warn_of(
+                f"Classifier: {prefix}0 lies in U, where the model is not convex: the status is "
+                f"{solution.status!r}, the relative gap {solution.certificate.relative_gap:.2g}. {advice} A "
+                "size Param(name, 0.5, relative=True) is the middle of the interval",
+                NonConvexWarning,
+            )
         return
     classes = (np.flatnonzero(signs == sign) for sign in (1, -1))
     samples = (X[rows[:: max(1, rows.size // _FEW)]] for rows in classes)
