@@ -527,7 +527,7 @@ def test_a_pickle_grows_with_the_features_alone_unless_it_keeps_the_solution(ker
             getattr(again, name)
     assert hasattr(again, "support_") == (kernel is not None)
     with pytest.raises(AttributeError, match="no attribute 'plan_'$"):
-        ucm.Classifier().plan_  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+        ucm.Classifier().plan_  # pyright: ignore[reportAttributeAccessIssue]
     kept = pickle.loads(pickle.dumps(clf.set_params(keep_solution=True)))
     assert_array_equal(kept.support_, clf.support_)
     assert kept.solution_.objective == clf.solution_.objective and kept.plan_.data.m == 2_000
