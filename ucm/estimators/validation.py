@@ -294,7 +294,7 @@ def check_options(classifier: Any) -> None:
     check_time_limit(classifier.time_limit, "Classifier")
     for name, spec, default in (
         ("read_as", optional(one_of("pos", "neg")), None),
-        ("multi_class", one_of("ovo", "ovr"), "ovo"),
+        ("multi_class", one_of("auto", "ovo", "ovr"), "auto"),
         ("decision_function_shape", one_of("ovr", "ovo"), "ovr"),
         ("fit_intercept", FLAG, True),
     ):
