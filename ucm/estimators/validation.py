@@ -121,6 +121,19 @@ class Samples:
     groups: np.ndarray | None
     per_sample: Mapping[str, Vec]
 
+    def of_rows(self, rows: NDArray[np.intp], X: Matrix) -> Samples:
+        """Return some of the samples in another order, with other features X."""
+        weights = None if self.weights is None else self.weights[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        quantities = {name: v[rows] for name, v in self.per_sample.items()}
+        return Samples(X, self.y[rows], self.classes, self.index[rows], weights, groups, quantities)
+
+
+def part_of(X: Any, rows: NDArray[np.intp], *columns: NDArray[np.intp]) -> Any:
+    """Return rows of a data frame, a matrix or an array, of a Gram matrix also its columns."""
+    part = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    return part[:, columns[0]] if columns else part
+
 
 def samples_of(
     estimator: BaseEstimator, X: Matrix, y: Any, sample_weight: object, subgroup: object,
@@ -251,6 +264,12 @@ def folds_of(
     splitter: Any = LeaveOneOut() if isinstance(cv, str) and cv == "loo" else cv
     if isinstance(cv, int | np.integer):
         splitter = min(int(cv), int(classes.min()))
+        if splitter < cv:
+            warn_of(
+                f"{who}: cv={cv}: the rarest class has {splitter} samples, so there are {splitter} folds; add "
+                f"samples, or write cv={splitter}",
+                UserWarning,
+            )
     try:
         splitting: Any = check_cv(splitter, y, classifier=True)
         parts = list(splitting.split(np.zeros((m, 1)), y))

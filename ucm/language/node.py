@@ -33,7 +33,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.validation import malformed
-from ucm.errors import CompositionError, UCMError, brief
+from ucm.errors import CompositionError, UCMError, brief, did_you_mean
 from ucm.language.notation import LATEX, TEXT, Notation
 
 
@@ -370,7 +370,8 @@ class Node(metaclass=Kind):
         for name in values:
             if name not in params:
                 raise CompositionError(
-                    f"with_params: no parameter {name!r} in {self!r}; it has {', '.join(params) or 'none'}"
+                    f"with_params: no parameter {name!r} in {self!r}{did_you_mean([name], list(params)) or ';'} "
+                    f"it has {', '.join(params) or 'none'}"
                 )
         return self._changed(values)
 
