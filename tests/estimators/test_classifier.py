@@ -526,7 +526,7 @@ def test_a_pickle_grows_with_the_features_alone_unless_it_keeps_the_solution(ker
         with pytest.raises(AttributeError, match=rf"no attribute .{name}.; .*keep_solution=True"):
             getattr(again, name)
     assert hasattr(again, "support_") == (kernel is not None)
-    with pytest.raises(AttributeError, match="no attribute 'plan_'$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'plan_'$"):
         ucm.Classifier().plan_  # pyright: ignore[reportAttributeAccessIssue]
     kept = pickle.loads(pickle.dumps(clf.set_params(keep_solution=True)))
     assert_array_equal(kept.support_, clf.support_)

@@ -230,7 +230,7 @@ def test_tuning_goes_beyond_the_present_factor_and_into_pipelines() -> None:
         assert not one.failures and one.fractions == ({}, {})
         assert ("gamma" in one.chosen[0]) == ("rbf" in str(one.name) or "gamma" in one.parameters)
     linear = next(one for one in found if "gamma" not in one.parameters)
-    for fold, (train, test) in enumerate(StratifiedKFold(2).split(raw, flipped)):
+    for fold, (train, _) in enumerate(StratifiedKFold(2).split(raw, flipped)):
         grid = GridSearchCV(plain, values, cv=StratifiedKFold(3)).fit(raw[train], flipped[train])
         index = list(values["classifier__model__C"]).index(pytest.approx(linear.chosen[fold]["C"]))
         assert grid.cv_results_["mean_test_score"][index] == pytest.approx(grid.best_score_)

@@ -67,17 +67,22 @@ class ClassifierCV(ClassifierMixin, Versioned):
 
     Parameters
     ----------
-    estimator : Classifier or a declared model, default=None
-        A declared model, or None, stands for `Classifier(model)`. Its `time_limit` holds for the folds and
-        the last fit together.
-    param_name : str, default=None
-        The parameter of the model, as "nu" or "model__nu". None: all relative parameters together, else the
-        only one, of an objective the only one with a lam_max, or the only factor of a term.
-    param_range : int or array of numbers, default=20
-        The values, or their number: the middles of as many equal parts of the admissible interval that all
-        two-class problems share (see `ucm.admissible`), or fractions of each fold's own interval for a
-        relative parameter. For an objective the values have equal ratios, from a thousandth of lam_max to
-        lam_max, or over three decades on both sides of the present value.
+    estimator : Classifier, a declared model, or a pipeline that ends in one, default=None
+        A declared model, or None, stands for `Classifier(model)`. The steps of a pipeline before it are
+        fitted anew in each fold; weights reach the classifier alone. The `time_limit` of the classifier holds
+        for the folds and the last fit together.
+    param_name : str or list of str, default=None
+        The parameter of the model, as "nu" or "model__nu", or an option of the classifier, as "gamma"; of
+        several all combinations are tried. None: all relative parameters together, else the only one, of an
+        objective the only one with a lam_max, or the only factor of a term.
+    param_range : int, array of numbers, or dict {name: either of them}, default=20
+        The values, or their number; a dict has them for each parameter, in place of `param_name`. A number of
+        values of gamma has equal ratios from a thirtieth of "scale" to 30 times it; other options of the
+        classifier need values. A number of values of a parameter of a set stands for the middles of as many
+        equal parts of the admissible interval that all two-class problems share (see `ucm.admissible`), or
+        fractions of each fold's own interval for a relative parameter. For an objective the values have equal
+        ratios, from a thousandth of lam_max to lam_max, or over three decades on both sides of the present
+        value.
     cv : int, "loo", splitter or pairs (train, test), default=5
         The folds. An integer means stratified folds, at most as many as the rarest class has samples; train
         and test are indices or boolean masks. "loo" and `LeaveOneOut()` leave out one sample at a time: for
@@ -85,7 +90,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
         then stands for) or "zero".
     scoring : None, str or callable, default=None
         A score of scikit-learn, or a function of an estimator, X and y, that needs decision values or labels
-        only. None means accuracy.
+        only. None means accuracy. It is the score of `score` too.
     selection : "best" or "1se", default="best"
         The value with the best mean score, the most regular one among equals; or the most regular value
         whose mean score is within one standard error of the best. The most regular value gives the smallest
@@ -96,11 +101,11 @@ class ClassifierCV(ClassifierMixin, Versioned):
     Attributes
     ----------
     cv_results_ : dict
-        As in `GridSearchCV`: "params", ``param_model__NAME``, "split<k>_test_score", "mean_test_score",
-        "std_test_score", "rank_test_score". A score is NaN if there is no classifier, for example because
+        As in `GridSearchCV`: "params", ``param_model__NAME`` or ``param_NAME``, "split<k>_test_score",
+        "mean_test_score", "std_test_score", "rank_test_score". A score is NaN if there is no classifier, for example because
         the set is empty; a value with such a fold is not chosen. Sample weights count in the scores.
-    best_estimator_ : Classifier
-        The model with the best value, fitted to all samples.
+    best_estimator_ : Classifier or Pipeline
+        The model with the best value, or the pipeline that ends in it, fitted to all samples.
     best_params_ : dict
         The best value by its name in `Classifier.set_params`.
     best_index_, best_score_, n_splits_ : int, float, int
@@ -273,25 +278,21 @@ class ClassifierCV(ClassifierMixin, Versioned):
         """
         model, settings = clf.declared_model, [{}]
         options = clf.get_params(deep=False)
-        outer = [name for name in axes if name not in model.params() and name in options]
+        outer = [name for name in axes if name is not None and name not in model.params() and name in options]
         along = [name for name in axes if name not in outer]
-        for name in [*outer, *along[:-1]]:
-            if name in outer:
-                values = _option_values(clf, samples, name, axes[name])
-            else:
-                values = candidates(model, self._problems(clf, samples, axes[name]), [name], axes[name])
-            key = name if name in outer else f"model__{name}"
-            settings = [{**one, key: x} for one in settings for x in values]
-        searches, values = [], np.zeros(0)
+        for name in outer:
+            settings = [one | {name: x} for one in settings for x in _option_values(clf, samples, name, axes)]
+        for name in along[:-1]:
+            problems = self._problems(clf, samples, axes[name])
+            values = candidates(model, problems, chosen_names(model, problems[0], name), axes[name])
+            settings = [one | {f"model__{name}": x} for one in settings for x in values.tolist()]
+        searches, names, values, order = [], [], np.zeros(0), []
         for one in settings:
-            own: Any = clone(clf).set_params(**one)
-            declared = own.declared_model
-            if not along:
-                searches.append(
-                    (one, Search(own, declared, [], np.zeros(1), [0], samples, self.n_jobs, began))
-                )
-                continue
-            if not searches or isinstance(declared, RobustMargin):
+            own: Any = clone(clf)
+            declared = own.set_params(**one).declared_model
+            if not along:  # one value of no parameter
+                values, order = np.zeros(1), [0]
+            elif not searches or isinstance(declared, RobustMargin):
                 problems = self._problems(own, samples, axes[along[-1]])
                 names = chosen_names(declared, problems[0], along[-1])
                 values = candidates(declared, problems, names, axes[along[-1]])
@@ -430,8 +431,9 @@ class ClassifierCV(ClassifierMixin, Versioned):
         if self.scoring is None or is_stored(X):
             return self.best_estimator_.score(X, y, sample_weight)
         scoring: Any = self.scoring
+        scorer: Any = check_scoring(self.best_estimator_, scoring)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return check_scoring(self.best_estimator_, scoring)(self.best_estimator_, X, y, **weights)
+        return scorer(self.best_estimator_, X, y, **weights)
 
 
 @dataclass(frozen=True)
@@ -473,12 +475,13 @@ class Head:
         _, parts = self._mapped(part_of(X, train), samples.y[train], part_of(X, test))
         rows = np.concatenate([train, test])
         stack: Any = sparse.vstack if any(map(sparse.issparse, parts)) else np.vstack
-        Z = check_array(stack(parts), accept_sparse="csr", dtype=np.float64, order="C")
+        check: Any = check_array
+        Z = check(stack(parts), accept_sparse="csr", dtype=np.float64, order="C")
         return samples.of_rows(rows, Z)
 
     def before(self, classifier: Classifier) -> Pipeline:
         """Return the fitted pipeline that ends in a fitted classifier."""
-        pipeline = clone(self.pipeline)
+        pipeline: Any = clone(self.pipeline)
         pipeline.steps = [*self.steps, (self.last, classifier)]
         return pipeline
 
@@ -489,13 +492,15 @@ def _in_turn(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[NDArray[n
     return places[: train.size], places[train.size :]
 
 
-def _option_values(clf: Classifier, samples: Samples, name: str, values: Any) -> list[Any]:
+def _option_values(clf: Classifier, samples: Samples, name: str, axes: Mapping[Any, Any]) -> list[Any]:
     """Return the values of an option of the classifier; a number of values of gamma is about "scale"."""
+    values = axes[name]
     if not isinstance(values, int | np.integer):
         return list(values)
     if name != "gamma":
         raise ParameterError(f"ClassifierCV: expected values of {name}, got {values}; write their list")
-    kernel, _ = kernel_options(clone(clf).set_params(gamma="scale"), samples.X, samples.weights)
+    scaled: Any = clone(clf)
+    kernel, _ = kernel_options(scaled.set_params(gamma="scale"), samples.X, samples.weights)
     if kernel is None:
         raise ParameterError(
             f"ClassifierCV: gamma is of a kernel, got kernel={brief(clf.kernel)}; write kernel='rbf'"

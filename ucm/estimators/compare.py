@@ -454,7 +454,7 @@ def _tuned(
         ranges = {moved: n_values}
         if clf.kernel not in (None, "linear", "precomputed") and clf.gamma in ("scale", "auto"):
             ranges["gamma"] = GAMMAS
-        search = clone(estimator)
+        search: Any = clone(estimator)
         search.set_params(**{"model" if head is None else f"{head.last}__model": relative})
         tuned[name] = _requesting(ClassifierCV(search, param_range=ranges, cv=INNER, scoring=scoring))
     return tuned

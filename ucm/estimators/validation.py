@@ -266,8 +266,8 @@ def folds_of(
         splitter = min(int(cv), int(classes.min()))
         if splitter < cv:
             warn_of(
-                f"{who}: cv={cv}: the rarest class has {splitter} samples, so there are {splitter} folds; add "
-                f"samples, or write cv={splitter}",
+                f"{who}: cv={cv}: the rarest class has {splitter} samples, so there are {splitter} folds; "
+                f"add samples, or write cv={splitter}",
                 UserWarning,
             )
     try:

@@ -369,9 +369,10 @@ class Node(metaclass=Kind):
         params = self.params()
         for name in values:
             if name not in params:
+                meant = did_you_mean([name], list(params)) or ";"
                 raise CompositionError(
-                    f"with_params: no parameter {name!r} in {self!r}{did_you_mean([name], list(params)) or ';'} "
-                    f"it has {', '.join(params) or 'none'}"
+                    f"with_params: no parameter {name!r} in {self!r}{meant} it has "
+                    f"{', '.join(params) or 'none'}"
                 )
         return self._changed(values)
 

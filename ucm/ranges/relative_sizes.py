@@ -177,8 +177,8 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
     """Return the model with its sizes as relative `Param`s, all at the fraction 0.5 of their intervals.
 
     These are the relative parameters if there are any; else every `Param` that is the size of a set, or has a
-    lam_max. Without a `Param` they are the sizes that are numbers (equal numbers of one kind get one `Param`),
-    or a factor `lam` of the whole penalty, which stays a number if it has no lam_max.
+    lam_max. Without a `Param` they are the sizes that are numbers (equal numbers of one kind get one
+    `Param`), or a factor `lam` of the whole penalty, which stays a number if it has no lam_max.
     """
     if model.relative_names():
         return model.as_fractions(model.relative_names())
