@@ -23,6 +23,7 @@ __all__ = [
     "DataError",
     "EmptySetError",
     "MissingExtraError",
+    "NonConvexWarning",
     "ParameterError",
     "ScaleWarning",
     "SolverError",
@@ -90,6 +91,10 @@ class SolverError(UCMError):
 
 class ConvergenceWarning(UserWarning):
     """Warning for a solve that ends above its tolerance; the message states the proven gap."""
+
+
+class NonConvexWarning(ConvergenceWarning):
+    """Warning for a classifier of a set that contains 0, with a local minimum or a stationary point as w."""
 
 
 class ScaleWarning(UserWarning):

@@ -37,6 +37,7 @@ from typed import known, scikit, untyped
 
 import ucm
 from ucm import neg, pos, signed
+from ucm.errors import NonConvexWarning
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.models import biased_l2_nu_svm, kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm, psvm, svm
@@ -511,6 +512,27 @@ def test_a_pickle_holds_no_training_data(apart: tuple) -> None:
     assert clf.plan_.verify().agrees
 
 
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_a_pickle_grows_with_the_features_alone_unless_it_keeps_the_solution(kernel: str | None) -> None:
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((2_000, 20))
+    y = X[:, 0] + 0.1 * generator.standard_normal(2_000) > 0.0
+    clf = ucm.Classifier(psvm(1.0, 0.1), kernel=kernel).fit(X, y)
+    again = pickle.loads(pickle.dumps(clf))
+    assert kernel or len(pickle.dumps(clf)) < 5_000
+    assert_array_equal(again.decision_function(X), clf.decision_function(X))
+    for name in ("plan_", "solution_", "history_"):
+        assert hasattr(clf, name)
+        with pytest.raises(AttributeError, match=rf"no attribute .{name}.; .*keep_solution=True"):
+            getattr(again, name)
+    assert hasattr(again, "support_") == (kernel is not None)
+    with pytest.raises(AttributeError, match=r"no attribute 'plan_'$"):
+        ucm.Classifier().plan_  # pyright: ignore[reportAttributeAccessIssue]
+    kept = pickle.loads(pickle.dumps(clf.set_params(keep_solution=True)))
+    assert_array_equal(kept.support_, clf.support_)
+    assert kept.solution_.objective == clf.solution_.objective and kept.plan_.data.m == 2_000
+
+
 def test_a_second_fit_forgets_the_first(apart: tuple, mixed: tuple) -> None:
     clf = ucm.Classifier(mm_fda(0.1)).fit(*apart)
     first = clf.coef_.copy()
@@ -798,7 +820,7 @@ def test_features_that_never_vary_leave_nothing_to_separate() -> None:
     ("options", "message"),
     [
         ({"kernel": "gauss"}, "kernel: expected None, a callable or one of linear, .*got 'gauss'"),
-        ({"multi_class": "all"}, 'multi_class is "ovo" or "ovr", got .all'),
+        ({"multi_class": "all"}, 'multi_class is "auto", "ovo" or "ovr", got .all'),
         (
             {"bias_rule": "none"},
             "bias_rule is one of auto, .*min_error, odds, boundary, zero, got 'none'",
@@ -923,6 +945,26 @@ def test_predict_copies_no_table_of_other_numbers(
         tracemalloc.stop()
         assert peak - scores.nbytes < 0.75 * 8 * X.size
         np.testing.assert_allclose(scores, fit.decision_function(wrap(X.astype(float))), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [(mm_mpm(5.0), {}), (nu_svm(0.02), {}), (nu_svm(0.02), {"class_weight": "balanced"})],
+)
+def test_a_set_that_holds_0_warns_and_is_better_than_chance(model: Any, options: dict[str, Any]) -> None:
+    X, y = scikit.load_breast_cancer(return_X_y=True)
+    X, y = StandardScaler().fit_transform(X[:200, :10]), y[:200]
+    name, fitted = next(iter(model.params())), ucm.Classifier(model, **options)
+    message = rf"status is '(local|stationary)', the relative gap .*{name} must lie in .* is the nearest"
+    with pytest.warns(NonConvexWarning, match=message) as caught:
+        fitted.fit(X, y)
+    assert fitted.solution_.bias_rule == "min_error"
+    assert fitted.score(X, y) >= max(np.mean(y), 1 - np.mean(y))
+    interval = ucm.admissible(model, X, y, **options)[name]
+    nearest = interval.nearest(model.params()[name])
+    assert nearest in interval and f"; {nearest:.4g} is the nearest" in str(caught[0].message)
+    near = fitted.set_params(**{f"model__{name}": nearest}).fit(X, y)  # a warning is an error
+    assert near.solution_.status == "optimal" and near.solution_.objective < 0.0
 
 
 @pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}, {"class_weight": "balanced"}])

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import brentq
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
     LeaveOneOut,
@@ -21,13 +24,14 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ucm
 from ucm import neg, pos
 from ucm.data.moments import Moments, without_each
 from ucm.estimators.moments import left_out_scores
-from ucm.language.models import mm_fda, mm_mpm, nu_svm, psvm, svm
+from ucm.language.models import biased_l2_nu_svm, mm_fda, mm_mpm, nu_svm, psvm, svm
 
 Table = tuple[np.ndarray, np.ndarray]
 
@@ -377,10 +381,88 @@ def test_invalid_searches_are_refused(case: str, cancer: Table) -> None:
     assert not [name for name in vars(search) if name.endswith("_")]
 
 
-def test_a_pipeline_in_place_of_a_model_is_refused(cancer: Table) -> None:
-    search = ucm.ClassifierCV(make_pipeline(StandardScaler(), ucm.Classifier()))
-    with pytest.raises(ucm.ParameterError, match="put ClassifierCV last in a pipeline"):
+def test_another_estimator_is_refused(cancer: Table) -> None:
+    search = ucm.ClassifierCV(make_pipeline(StandardScaler(), SVC()))
+    with pytest.raises(ucm.ParameterError, match="a pipeline that ends in one, got a SVC; search other"):
         search.fit(*cancer)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "ranges"),
+    [
+        (ucm.Classifier(tol=1e-8), {"model__C": [0.01, 1.0]}),
+        (ucm.Classifier(mm_fda(0.5)), {"kappa": [0.1, 0.5]}),
+        (ucm.Classifier(kernel="rbf", tol=1e-8), {"gamma": [0.001, 0.1], "C": [0.1, 1.0, 10.0]}),
+        (ucm.Classifier(kernel="rbf", tol=1e-8), {"gamma": [0.001, 0.1]}),
+        (
+            ucm.Classifier(biased_l2_nu_svm(0.2, 0.2), tol=1e-8),
+            {"kappa_neg": [0.15, 0.2], "kappa_pos": [0.2, 0.3]},
+        ),
+    ],
+    ids=["C", "moments", "C, gamma", "gamma", "two of a model"],
+)
+def test_products_of_parameters_and_pipelines_equal_a_grid_search(
+    classifier: ucm.Classifier, ranges: dict[str, list[float]], cancer: Table
+) -> None:
+    """With the steps of a pipeline fitted to the training part of each fold, as in `GridSearchCV`."""
+    X, y = cancer
+    table = pd.DataFrame(X * np.geomspace(1.0, 100.0, X.shape[1]) + 3.0).add_prefix("x")
+    names = {name: name.removeprefix("model__") for name in ranges}
+    full = {name: word if word == "gamma" else f"model__{word}" for name, word in names.items()}
+    pipeline = make_pipeline(StandardScaler(), classifier)
+    for estimator, prefix, Z in ((classifier, "", X), (pipeline, "classifier__", table)):
+        search = ucm.ClassifierCV(estimator, param_range=ranges, cv=3).fit(Z, y)
+        grid = {prefix + full[name]: values for name, values in ranges.items()}
+        theirs = GridSearchCV(estimator, grid, cv=3).fit(Z, y)
+        scores = {tuple(sorted(p.items())): s for p, s in zip(
+            theirs.cv_results_["params"], theirs.cv_results_["mean_test_score"], strict=True)}  # fmt: skip
+        for point, score in zip(
+            search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True
+        ):
+            assert scores[tuple(sorted(point.items()))] == pytest.approx(score, abs=1e-12)
+        assert search.best_score_ == pytest.approx(theirs.best_score_)
+        assert set(search.best_params_) == set(grid)
+        assert search.n_features_in_ == X.shape[1]
+        best = clone(estimator).set_params(**search.best_params_).fit(Z, y)
+        assert_allclose(search.decision_function(Z), best.decision_function(Z), rtol=1e-5, atol=1e-7)
+        assert search.score(Z, y) == best.score(Z, y)
+
+
+def test_the_values_of_gamma_are_about_scale(cancer: Table) -> None:
+    X, y = cancer
+    clf = ucm.Classifier(kernel="rbf")
+    search = ucm.ClassifierCV(clf, param_name="gamma", param_range=3, cv=2).fit(X, y)
+    assert_allclose(search.cv_results_["param_gamma"], np.array([1 / 30, 1, 30]) / (X.shape[1] * X.var()))
+    for given, words in (
+        ({"param_name": "gamma", "param_range": 3}, "gamma is of a kernel, got kernel=None"),
+        ({"param_name": "class_weight"}, "expected values of class_weight, got 20; write their list"),
+        ({"param_name": "gama"}, "param_name is one of the model's parameters, C; got 'gama'"),
+    ):
+        with pytest.raises(ucm.ParameterError, match=words):
+            ucm.ClassifierCV(**given).fit(X, y)
+
+
+def test_a_model_without_a_param_says_where_to_write_one(cancer: Table) -> None:
+    U = ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, 0.4) - ucm.Hull(ucm.neg, weights=ucm.NormBall(0.2))
+    words = r"as in RobustMargin\(Ellipsoid\(pos.mean, pos.cov, Param\('radius', 0.5, relative=True\)\) - "
+    with pytest.raises(ucm.ParameterError, match=f"write a size as a Param, {words}"):
+        ucm.ClassifierCV(U).fit(*cancer)
+
+
+def test_the_score_is_that_of_scoring(cancer: Table) -> None:
+    X, y = cancer
+    weights = 1.0 + np.arange(y.size) % 3
+    search = ucm.ClassifierCV(mm_fda(0.5), param_range=2, scoring="roc_auc", cv=3).fit(X, y)
+    expected = roc_auc_score(y, search.decision_function(X), sample_weight=weights)
+    assert search.score(X, y, weights) == pytest.approx(expected)
+
+
+def test_fewer_folds_than_asked_for_warn(cancer: Table) -> None:
+    X, y = cancer
+    few = np.r_[np.flatnonzero(y == 0)[:3], np.flatnonzero(y == 1)[:30]]
+    with pytest.warns(UserWarning, match="cv=10.*the rarest class has 3 samples, so there are 3 folds"):
+        search = ucm.ClassifierCV(mm_fda(0.5), param_range=2, cv=10).fit(X[few], y[few])
+    assert search.n_splits_ == 3
 
 
 def test_folds_that_cannot_train(cancer: Table) -> None:
@@ -395,7 +477,7 @@ def test_folds_that_cannot_train(cancer: Table) -> None:
     with pytest.raises(ucm.DataError, match="fold 0 of 1 has no sample of class 0"):
         ucm.ClassifierCV(nu_svm(0.3), param_range=[0.3], cv=folds).fit(X, y)
     two = np.where(np.arange(y.size) < 2, 1, 0)  # folds that train on one sample of a class
-    found = ucm.ClassifierCV(mm_mpm(0.1), param_range=[0.1], cv=5).fit(X, two)
+    found = ucm.ClassifierCV(mm_mpm(0.1), param_range=[0.1], cv=2).fit(X, two)
     assert found.n_splits_ == 2 and np.isfinite(scores_of(found)).all()
 
 

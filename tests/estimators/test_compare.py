@@ -127,9 +127,9 @@ def test_which_sizes_are_made_relative() -> None:
     hulls = ucm.ReducedHull(pos, nu=0.5) - ucm.ReducedHull(neg, nu=0.5)
     assert with_relative_sizes(ucm.RobustMargin(hulls), data).relative_names() == ("nu",)
     assert with_relative_sizes(ucm.Hinge() + ucm.L1(), data).relative_names() == ("lam",)
-    assert with_relative_sizes(models.rlsvm0(0.5), data).relative_names() == ("lam",)
+    assert with_relative_sizes(models.svm(0.5), data).relative_names() == ()
     factors = Param("a", 1.0) * ucm.Hinge() + Param("b", 2.0) * ucm.Logistic() + ucm.L2()
-    assert with_relative_sizes(factors, data).relative_names() == ("a",)
+    assert with_relative_sizes(factors, data).relative_names() == ()
     own = Ball(pos.mean, Param("r", 0.2, relative=True)) - Ball(neg.mean, Param("s", 0.1))
     assert with_relative_sizes(ucm.RobustMargin(own), data).relative_names() == ("r",)
 
@@ -208,13 +208,32 @@ def test_an_end_of_the_tried_values_is_named() -> None:
     """Of both kinds of searches; fractions are printed as such."""
     grid = GridSearchCV(SVC(), {"C": [1e-6, 1e-5], "kernel": ["linear", "rbf"]}, cv=2)
     found = ucm.compare(
-        {"grid": grid, "ours": models.svm(1.0)}, X, Y, cv=2, tune=True, n_values=1, progress=False
+        {"grid": grid, "ours": models.one_norm_svm(1.0)}, X, Y, cv=2, tune=True, n_values=1, progress=False
     )
     by_name = {one.name: one for one in found}
-    assert by_name["grid"].edges == {"C": 2} and by_name["ours"].edges == {}
-    assert "grid: C was at an end of the tried values on 2 of 2 folds" in str(found)
+    (end,) = by_name["grid"].edges
+    assert end in ("the smallest C", "the largest C") and by_name["ours"].edges == {}
+    assert f"grid: {end} that was tried is the best one on 2 of 2 folds; try " in str(found)
     assert by_name["ours"].fractions == ({"lam": 1e-3},) * 2
-    assert "(0.001 of its range)" in by_name["ours"].parameters
+    assert "(at 0.001 of the way through its admissible interval)" in by_name["ours"].parameters
+
+
+def test_tuning_goes_beyond_the_present_factor_and_into_pipelines() -> None:
+    """A pipeline is tuned as by a grid search over it; C is a number, and is not stopped at 2."""
+    flipped = np.where(np.arange(Y.size) % 9 == 0, Y[::-1], Y)
+    raw = X * np.array([1.0, 100.0] + [1.0] * (X.shape[1] - 2))
+    plain = make_pipeline(StandardScaler(), ucm.Classifier(tol=1e-8))
+    rbf = make_pipeline(StandardScaler(), ucm.Classifier(kernel="rbf", tol=1e-8))
+    found = ucm.compare([plain, rbf], raw, flipped, cv=2, tune=True, n_values=3, progress=False)
+    values = {"classifier__model__C": 0.1 * np.geomspace(1e-3, 1e3, 3)}
+    for one in found:
+        assert not one.failures and one.fractions == ({}, {})
+        assert ("gamma" in one.chosen[0]) == ("rbf" in str(one.name) or "gamma" in one.parameters)
+    linear = next(one for one in found if "gamma" not in one.parameters)
+    for fold, (train, _) in enumerate(StratifiedKFold(2).split(raw, flipped)):
+        grid = GridSearchCV(plain, values, cv=StratifiedKFold(3)).fit(raw[train], flipped[train])
+        index = list(values["classifier__model__C"]).index(pytest.approx(linear.chosen[fold]["C"]))
+        assert grid.cv_results_["mean_test_score"][index] == pytest.approx(grid.best_score_)
 
 
 def test_progress_outside_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

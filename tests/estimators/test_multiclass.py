@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -161,10 +162,38 @@ def test_other_models_name_the_calibration(kind: Any, model: Any) -> None:
         kind(model).predict_proba
 
 
-def test_votes_have_no_sigmoid() -> None:
-    clf = ucm.Classifier(LOGISTIC).fit(X, Y)
-    with pytest.raises(AttributeError, match=r'multi_class="ovr".*CalibratedClassifierCV'):
-        clf.predict_proba(X)
+def test_sigmoids_of_pairs_are_coupled() -> None:
+    """The probabilities minimise the sum of squares of Wu, Lin and Weng (2004), by a general solver."""
+    clf = ucm.Classifier(LOGISTIC, decision_function_shape="ovo").fit(X, Y)
+    P = clf.predict_proba(X)
+    assert_allclose(P.sum(axis=1), 1.0)
+    for k in (0, 60, 75, 149):
+        first, second = np.triu_indices(3, 1)
+        r = np.zeros((3, 3))
+        r[first, second] = 1.0 / (1.0 + np.exp(-clf.decision_function(X[k : k + 1])[0]))
+        r[second, first] = 1.0 - r[first, second]
+        p = cp.Variable(3, nonneg=True)
+        terms = [r[j, i] * p[i] - r[i, j] * p[j] for i in range(3) for j in range(3) if i != j]
+        cp.Problem(cp.Minimize(cp.sum_squares(cp.hstack(terms))), [cp.sum(p) == 1]).solve(solver="CLARABEL")
+        assert_allclose(P[k], p.value, atol=1e-5)
+    found = ucm.compare([LOGISTIC], X, Y, cv=3, scoring="roc_auc_ovr", progress=False)
+    assert found[0].score > 0.9
+
+
+def test_one_against_the_rest_from_ten_classes_on() -> None:
+    generator = np.random.default_rng(0)
+    for count, problems in ((9, 36), (10, 10)):
+        centres = 5.0 * generator.standard_normal((count, 6))
+        labels = np.repeat(np.arange(count), 4)
+        table = centres[labels] + 0.1 * generator.standard_normal((labels.size, 6))
+        clf = ucm.Classifier().fit(table, labels)
+        scheme = {36: "ovo", 10: "ovr"}[problems]
+        other = ucm.Classifier(multi_class=scheme).fit(table, labels)
+        assert clf.coef_.shape == (problems, 6)
+        assert_array_equal(clf.predict(table), other.predict(table))
+        assert_array_equal(clf.decision_function(table), other.decision_function(table))
+        search = ucm.ClassifierCV(param_name="C", param_range=[0.1, 1.0], cv=2).fit(table, labels)
+        assert search.best_score_ == 1.0 and len(search.best_estimator_.certificate_) == problems
 
 
 def test_calibration_is_of_scikit_learn() -> None:
@@ -211,7 +240,7 @@ def test_the_failing_pair_is_named() -> None:
     with pytest.raises(ucm.SolverError, match="1 against the rest: 0 lies in U"):
         convex.fit(X, Y)
     for options in ({"decision_function_shape": "all"}, {"multi_class": "some"}):
-        with pytest.raises(ucm.ParameterError, match=r'is "ov[ro]" or'):
+        with pytest.raises(ucm.ParameterError, match=r'is ("auto", "ovo"|"ovr") or'):
             untyped.Classifier(**options).fit(X, Y)
 
 

@@ -16,7 +16,7 @@ from ucm.language.parameter import holds
 from ucm.language.robust import RobustMargin
 from ucm.ranges.lambda_max import lambda_max
 from ucm.ranges.parameter_range import declared_range, effects, interval_of, weight_sets
-from ucm.ranges.relative_sizes import intervals_of
+from ucm.ranges.relative_sizes import intervals_of, with_relative_sizes
 
 _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 
@@ -46,10 +46,14 @@ def chosen_names(
         names = [n for n in params if lambda_max(model, data, n)] or [
             n for n in params if any(holds(factor, n) for factor in factors)
         ]
+    if not params:
+        sizes = with_relative_sizes(model, data)
+        example = f", as in {brief(sizes)}" if sizes.params() else ""
+        raise ParameterError(f"{where}: expected a model with a parameter; write a size as a Param{example}")
     if len(names) != 1:
         raise ParameterError(
             f"{where}: expected a model with one parameter, got the parameters "
-            f"{', '.join(params) or 'none'}; {remedy.format(next(iter(params), 'nu'))}, or make them "
+            f"{', '.join(params)}; {remedy.format(params[0])}, or make them "
             "relative to move them together"
         )
     return names

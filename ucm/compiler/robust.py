@@ -161,6 +161,17 @@ class _RobustLowering(Lowering[Form]):
         indefinite = negative_curvature(data.space.gram, np.logical_or.reduce(rows))
         return certificate if indefinite is None else without_lower_bound(certificate)
 
+    def advice(self, monitor: Monitor, *, empty: bool = False) -> str:
+        """Return a text with the sizes for which U is not empty and 0 lies outside of U, if known."""
+        gram = self.data.gram
+        if gram is not None and self.data.space.gram is not None and not gram.fits:
+            return (
+                f"The admissible sizes need the whole Gram matrix, {gram.megabytes:.0f} MB, more than it may "
+                "take: take features in place of the kernel, kernel_approx=500, or raise cache_size of "
+                "ucm.compile"
+            )
+        return advice(self.model, self.data.in_coordinates, monitor, empty=empty)
+
     def _summand_points(self, q: list[Vec]) -> tuple[Vec, ...]:
         """Return the point of every Minkowski summand, after a check for changed samples."""
         self.data.check_unchanged()
@@ -170,7 +181,9 @@ class _RobustLowering(Lowering[Form]):
         model, data, w, x, q = self.model, self.data, proof.w, proof.x, proof.answer.q
         gram, b, rule, rho, make, normal = data.gram, None, "none", None, None, None
         if w is not None and w.any():
-            if bias_rule == "auto" and abs(proof.objective) <= Space.resolution * proof.size:
+            # With 0 in U a multiplier or a midpoint need not lie between the classes.
+            one_class = data.source is None and abs(data.y.sum()) == data.y.size
+            if bias_rule == "auto" and proof.objective >= -Space.resolution * proof.size and not one_class:
                 bias_rule = "min_error"
             b, rule, rho = bias(bias_rule, model.set, self.image, data, q, w)
         if gram is None and w is not None:
@@ -434,7 +447,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.answer.status == "infeasible":
-            hint = self._advice(monitor, empty=True)
+            hint = self.advice(monitor, empty=True)
             raise EmptySetError(f"{self.model.set!r}: empty, {proof.answer.message}. {hint}")
         gram, q = self.data.space.gram, proof.answer.q
         weights = sample_weights(self.image, q, self.data.m) if gram is not None and q else None
@@ -454,19 +467,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if not self.by_rows and self.unit.rank > 0 and not self.finite:
             message += " U has no bound, and no w with a finite worst case is known: bound its domains."
         if not self.extends:  # else another lowering continues
-            message += f" {self._advice(monitor)}"
+            message += f" {self.advice(monitor)}"
         return Verdict("zero_in_set", message)
-
-    def _advice(self, monitor: Monitor, *, empty: bool = False) -> str:
-        """Return a text with the sizes for which U is not empty and 0 lies outside of U, if known."""
-        gram = self.data.gram
-        if self.by_rows and gram is not None and not gram.fits:
-            return (
-                f"The admissible sizes need the whole Gram matrix, {gram.megabytes:.0f} MB, more than "
-                "cache_size: raise cache_size, or take features in place of the kernel, "
-                "kernel_approx=500"
-            )
-        return advice(self.model, self.data.in_coordinates, monitor, empty=empty)
 
     def _largest_column(self) -> float:
         columns = [float(b.map.column_norms().max(initial=0.0)) for b in self.form.blocks]

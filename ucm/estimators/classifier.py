@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,10 @@ from ucm.estimators.multiclass import (
     Problems,
     about_pair,
     answers,
+    coupled_probabilities,
     each,
     one_vs_one_scores,
+    scheme_of,
     score_sign,
 )
 from ucm.estimators.out_of_core import (
@@ -56,7 +58,7 @@ from ucm.estimators.validation import (
     requests_of,
     samples_of,
     solve_options,
-    warn_if_turned,
+    warn_if_doubtful,
     with_bias,
 )
 from ucm.evidence.sparsity import sparsity
@@ -72,6 +74,7 @@ from ucm.language.robust import RobustMargin
 from ucm.language.robust_samples import check_quantities
 
 _NESTED = "model__"
+_OF_SAMPLES = ("plan_", "solution_", "history_", "support_")  # as large as the samples; not in a pickle
 
 
 def default_model(kernel: object = None) -> Objective:
@@ -116,9 +119,9 @@ class Classifier(ClassifierMixin, Versioned):
         "min_error", by the "odds" of two normal distributions of the scores, through the nearest point of a
         set of one class "boundary", or "zero". "auto" is the first of "multipliers", "midpoint" and
         "min_error" that applies; with class weights "multipliers" or "odds"; for the objective 0 "min_error".
-    multi_class : "ovo" or "ovr", default="ovo"
+    multi_class : "auto", "ovo" or "ovr", default="auto"
         One against one (the most votes win, ties go to the larger sum of decision values), or one against the
-        rest.
+        rest; "auto" is "ovr" from 10 classes on.
     decision_function_shape : "ovr" or "ovo", default="ovr"
         With more than two classes, whether `decision_function` has one column for each class or for each
         problem.
@@ -143,6 +146,8 @@ class Classifier(ClassifierMixin, Versioned):
         samples. None refuses such a set.
     n_jobs : int, default=None
         Number of two-class problems solved at a time, in threads.
+    keep_solution : bool, default=False
+        Whether a pickle holds `plan_` with the training data, `solution_`, `history_` and `support_` too.
     verbose : int, default=0
         Print a table of the iterations.
 
@@ -175,7 +180,8 @@ class Classifier(ClassifierMixin, Versioned):
     plan_, solution_, certificate_, history_ : of the one problem, or lists of them
         The compiled model (`plan_.explain()`, `plan_.verify()`); the solution with status, message, weights
         of the samples and statistics; the proof of accuracy, computed from the declaration; one record for
-        each reported iteration. `plan_` holds the training data; a pickle or a copy has no `plan_`.
+        each reported iteration. A pickle or a copy has `certificate_` alone, and of a linear classifier no
+        `support_`, which are as large as the samples, unless `keep_solution`.
 
     Raises
     ------
@@ -251,7 +257,7 @@ class Classifier(ClassifierMixin, Versioned):
         max_iter: int | None = None,
         time_limit: float | None = None,
         bias_rule: str = "auto",
-        multi_class: str = "ovo",
+        multi_class: str = "auto",
         decision_function_shape: str = "ovr",
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
@@ -259,6 +265,7 @@ class Classifier(ClassifierMixin, Versioned):
         pos_label: object = None,
         read_as: str | None = None,
         n_jobs: int | None = None,
+        keep_solution: bool = False,
         verbose: int = 0,
     ) -> None:
         self.model = model
@@ -280,6 +287,7 @@ class Classifier(ClassifierMixin, Versioned):
         self.pos_label = pos_label
         self.read_as = read_as
         self.n_jobs = n_jobs
+        self.keep_solution = keep_solution
         self.verbose = verbose
 
     # --- parameters ------------------------------------------------------------------------
@@ -305,10 +313,14 @@ class Classifier(ClassifierMixin, Versioned):
         return declared.with_intercept(kind, value)
 
     def get_params(self, deep: bool = True) -> dict:
-        """Return the parameters by name; if `deep`, also `model__<name>` for each `Param` of the model."""
+        """Return the parameters by name; if `deep`, also `model__<name>` for each `Param` of the model.
+
+        Without a `model` they are those of the default model, as `model__C`.
+        """
         params = super().get_params(deep=deep)
-        if deep and isinstance(self.model, Node):
-            params |= {_NESTED + name: x for name, x in self.model.params().items()}
+        model = default_model(self.kernel) if self.model is None else self.model
+        if deep and isinstance(model, Node):
+            params |= {_NESTED + name: x for name, x in model.params().items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -324,7 +336,7 @@ class Classifier(ClassifierMixin, Versioned):
         }
         super().set_params(**params)  # first, as it may replace the model
         if nested:
-            model = self.model
+            model = default_model(self.kernel) if self.model is None else self.model
             if not isinstance(model, Node):
                 raise ParameterError(
                     f"set_params: {_NESTED}{next(iter(nested))} is a parameter of the model, got the model "
@@ -399,7 +411,8 @@ class Classifier(ClassifierMixin, Versioned):
             if not has_direction(model, solution):
                 raise SolverError(f"Classifier: {prefix}{solution.message}")
             solution = with_bias(model, plan, solution, self.bias_rule, self.read_as)
-            warn_if_turned(model, solution, arguments["X"], pair.signs, prefix)
+            limit = to_solve["time_limit"]
+            warn_if_doubtful(plan, solution, arguments["X"], pair.signs, prefix, limit)
             return plan, solution
 
         pairs = problems.pairs
@@ -460,9 +473,27 @@ class Classifier(ClassifierMixin, Versioned):
         self.intercept_ = sign * np.array([s.b for s in solutions], dtype=float)
 
     def __getstate__(self) -> dict:
-        """Return the state without `plan_`, whose training data every task of a grid search would copy."""
+        """Return the state of a pickle: what predicts and the certificate, and all with `keep_solution`."""
         state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "plan_"}
+        if self.keep_solution:
+            return state
+        left_out = _OF_SAMPLES if "coef_" in state else _OF_SAMPLES[:-1]  # a kernel predicts by `support_`
+        return {name: value for name, value in state.items() if name not in left_out}
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise `AttributeError`, with the remedy for an attribute that the pickle left out."""
+            if name not in _OF_SAMPLES or "classes_" not in vars(self):
+                object.__getattribute__(self, name)  # raises the error, also that of a property
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; a pickle and a copy hold it with "
+                "keep_solution=True"
+            )
+
+    @property
+    def _against_the_rest(self) -> bool:
+        return scheme_of(self.multi_class, self.classes_.size) == "ovr"
 
     # --- predict ---------------------------------------------------------------------------
     def decision_function(self, X: object) -> NDArray[np.float64]:
@@ -489,7 +520,7 @@ class Classifier(ClassifierMixin, Versioned):
         scores = self._scores(X)
         if self.classes_.size == 2:
             return scores[:, 0]
-        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
+        if self._against_the_rest or self.decision_function_shape == "ovo":
             return scores
         return one_vs_one_scores(scores, self.classes_.size)
 
@@ -545,7 +576,7 @@ class Classifier(ClassifierMixin, Versioned):
         scores = self._scores(X)
         labels = answers(scores[:, :, None], self.classes_, self.multi_class)[:, 0]
         if out is not None:
-            if scores.shape[1] > 1 and self.multi_class == "ovo":
+            if scores.shape[1] > 1 and not self._against_the_rest:
                 scores = one_vs_one_scores(scores, self.classes_.size)
             write_scores(out, labels, scores, self.classes_)
         return labels
@@ -555,36 +586,31 @@ class Classifier(ClassifierMixin, Versioned):
         """The method that maps X to class probabilities, (m, k); only for models with the loss `Logistic()`.
 
         `P(classes_[1] | x) = 1 / (1 + exp(-decision_function(x)))`, with `Logistic()` as its negative
-        log-likelihood. For several classes with `multi_class="ovr"` the sigmoids of the problems, divided by
-        their sum. Class weights and sample weights change the odds of the classes.
+        log-likelihood. For several classes one against the rest the sigmoids of the problems, divided by
+        their sum; one against one they are coupled (Wu, Lin and Weng 2004). Class weights and sample weights
+        change the odds of the classes.
 
         Raises
         ------
         AttributeError
-            The model is not `loss + penalty` with the loss `Logistic()` of all samples, or several classes
-            are one against one.
+            The model is not `loss + penalty` with the loss `Logistic()` of all samples.
         """
         model = self.declared_model
-        remedy = "sklearn.calibration.CalibratedClassifierCV(Classifier(...))"
         if not isinstance(model, Objective) or not _logistic(model):
             raise AttributeError(
                 f"Classifier.predict_proba: needs the loss Logistic(), and the model is {model!r}; calibrate "
-                f"its decision values: {remedy}"
-            )
-        if "classes_" in vars(self) and self.classes_.size > 2 and self.multi_class != "ovr":
-            raise AttributeError(
-                "Classifier.predict_proba: several classes need one sigmoid a class, and multi_class is "
-                f'{self.multi_class!r}; set multi_class="ovr", or calibrate: {remedy}'
+                "its decision values: sklearn.calibration.CalibratedClassifierCV(Classifier(...))"
             )
         return self._sigmoids
 
     def _sigmoids(self, X: object) -> NDArray[np.float64]:
         if is_dask(X):
             return lazy_answers(self, "predict_proba", X)
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        P = expit(scores)
+        P = expit(self._scores(X))
+        if self.classes_.size == 2:
+            return np.column_stack([1.0 - P, P])
+        if not self._against_the_rest:
+            return coupled_probabilities(P, self.classes_.size)
         return P / P.sum(axis=1, keepdims=True)
 
 

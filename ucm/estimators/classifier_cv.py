@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import ClassifierMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import LeaveOneOut
-from sklearn.utils import Tags, get_tags
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags, check_array, get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.grid import candidates, chosen_names, simple_first
 from ucm.compiler.lowering import in_its_space
 from ucm.data.bound_data import Data, bind, is_stored
+from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernel_options import with_kernel
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import one_of
@@ -36,12 +41,17 @@ from ucm.estimators.validation import (
     Samples,
     Versioned,
     check_options,
+    data_errors,
     folds_of,
     kernel_options,
     labels_of,
+    part_of,
     requests_of,
     samples_of,
 )
+from ucm.language.robust import RobustMargin
+
+_GAMMAS = 30.0  # a number of values of gamma is about "scale", up to this factor
 
 
 class ClassifierCV(ClassifierMixin, Versioned):
@@ -57,17 +67,22 @@ class ClassifierCV(ClassifierMixin, Versioned):
 
     Parameters
     ----------
-    estimator : Classifier or a declared model, default=None
-        A declared model, or None, stands for `Classifier(model)`. Its `time_limit` holds for the folds and
-        the last fit together.
-    param_name : str, default=None
-        The parameter of the model, as "nu" or "model__nu". None: all relative parameters together, else the
-        only one, of an objective the only one with a lam_max, or the only factor of a term.
-    param_range : int or array of numbers, default=20
-        The values, or their number: the middles of as many equal parts of the admissible interval that all
-        two-class problems share (see `ucm.admissible`), or fractions of each fold's own interval for a
-        relative parameter. For an objective the values have equal ratios, from a thousandth of lam_max to
-        lam_max, or over three decades on both sides of the present value.
+    estimator : Classifier, a declared model, or a pipeline that ends in one, default=None
+        A declared model, or None, stands for `Classifier(model)`. The steps of a pipeline before it are
+        fitted anew in each fold; weights reach the classifier alone. The `time_limit` of the classifier holds
+        for the folds and the last fit together.
+    param_name : str or list of str, default=None
+        The parameter of the model, as "nu" or "model__nu", or an option of the classifier, as "gamma"; of
+        several all combinations are tried. None: all relative parameters together, else the only one, of an
+        objective the only one with a lam_max, or the only factor of a term.
+    param_range : int, array of numbers, or dict {name: either of them}, default=20
+        The values, or their number; a dict has them for each parameter, in place of `param_name`. A number of
+        values of gamma has equal ratios from a thirtieth of "scale" to 30 times it; other options of the
+        classifier need values. A number of values of a parameter of a set stands for the middles of as many
+        equal parts of the admissible interval that all two-class problems share (see `ucm.admissible`), or
+        fractions of each fold's own interval for a relative parameter. For an objective the values have equal
+        ratios, from a thousandth of lam_max to lam_max, or over three decades on both sides of the present
+        value.
     cv : int, "loo", splitter or pairs (train, test), default=5
         The folds. An integer means stratified folds, at most as many as the rarest class has samples; train
         and test are indices or boolean masks. "loo" and `LeaveOneOut()` leave out one sample at a time: for
@@ -75,7 +90,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
         then stands for) or "zero".
     scoring : None, str or callable, default=None
         A score of scikit-learn, or a function of an estimator, X and y, that needs decision values or labels
-        only. None means accuracy.
+        only. None means accuracy. It is the score of `score` too.
     selection : "best" or "1se", default="best"
         The value with the best mean score, the most regular one among equals; or the most regular value
         whose mean score is within one standard error of the best. The most regular value gives the smallest
@@ -86,11 +101,11 @@ class ClassifierCV(ClassifierMixin, Versioned):
     Attributes
     ----------
     cv_results_ : dict
-        As in `GridSearchCV`: "params", ``param_model__NAME``, "split<k>_test_score", "mean_test_score",
-        "std_test_score", "rank_test_score". A score is NaN if there is no classifier, for example because
+        As in `GridSearchCV`: "params", ``param_model__NAME`` or ``param_NAME``, "split<k>_test_score",
+        "mean_test_score", "std_test_score", "rank_test_score". A score is NaN if there is no classifier, for example because
         the set is empty; a value with such a fold is not chosen. Sample weights count in the scores.
-    best_estimator_ : Classifier
-        The model with the best value, fitted to all samples.
+    best_estimator_ : Classifier or Pipeline
+        The model with the best value, or the pipeline that ends in it, fitted to all samples.
     best_params_ : dict
         The best value by its name in `Classifier.set_params`.
     best_index_, best_score_, n_splits_ : int, float, int
@@ -129,8 +144,8 @@ class ClassifierCV(ClassifierMixin, Versioned):
     cv_results_: dict
     best_index_: int
     best_score_: float
-    best_params_: dict[str, float]
-    best_estimator_: Classifier
+    best_params_: dict[str, Any]
+    best_estimator_: Any  # a Classifier, or a Pipeline
     n_splits_: int
     n_features_in_: int
 
@@ -138,7 +153,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
         self,
         estimator: object = None,
         *,
-        param_name: str | None = None,
+        param_name: str | Sequence[str] | None = None,
         param_range: Any = 20,
         cv: object = 5,
         scoring: str | Callable[..., float] | None = None,
@@ -154,11 +169,20 @@ class ClassifierCV(ClassifierMixin, Versioned):
         self.n_jobs = n_jobs
 
     def _classifier(self) -> Classifier:
+        """Return a clone of the classifier, the last step of a pipeline, or `Classifier(model)`."""
         estimator: Any = self.estimator
-        return clone(estimator) if isinstance(estimator, Classifier) else Classifier(estimator)  # type: ignore[return-value]
+        last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+        if hasattr(last, "fit") and not isinstance(last, Classifier):
+            raise ParameterError(
+                "ClassifierCV: expected a model, a Classifier or a pipeline that ends in one, got a "
+                f"{type(last).__name__}; search other estimators with GridSearchCV"
+            )
+        return clone(last) if isinstance(last, Classifier) else Classifier(last)  # type: ignore[return-value]
 
     def __sklearn_tags__(self) -> Tags:
-        tags, inner_tags = super().__sklearn_tags__(), get_tags(self._classifier()).input_tags
+        tags, pipeline = super().__sklearn_tags__(), isinstance(self.estimator, Pipeline)
+        given: Any = self.estimator if pipeline else self._classifier()
+        inner_tags = get_tags(given).input_tags
         tags.input_tags.pairwise, tags.input_tags.sparse = inner_tags.pairwise, inner_tags.sparse
         return tags
 
@@ -187,72 +211,129 @@ class ClassifierCV(ClassifierMixin, Versioned):
         began = time.perf_counter()
         remedy = 'leave it out for "best"'
         one_of("best", "1se").check("ClassifierCV", "selection", self.selection, remedy)
-        if hasattr(self.estimator, "fit") and not isinstance(self.estimator, Classifier):
-            raise ParameterError(
-                f"ClassifierCV: expected a model or a Classifier, got a {type(self.estimator).__name__}; put "
-                "ClassifierCV last in a pipeline, or search any estimator with GridSearchCV"
-            )
         clf = self._classifier()
         check_options(clf)
-        name = self.param_name
-        name = name.removeprefix("model__") if isinstance(name, str) else name
+        axes = self._axes()
         if is_stored(X):
             source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
-            return self._fit_rows(clf, name, source, began)
-        table, model = X, clf.declared_model
-        samples = samples_of(self, X, y, sample_weight, subgroup, per_sample, clf.pos_label)
-        X, y, weights = samples.X, samples.y, samples.weights
-        problems = self._problems(clf, samples)
-        names = chosen_names(model, problems[0], name)
-        values = candidates(model, problems, names, self.param_range)
-        order = simple_first(model, problems[0], names[0], values)
+            return self._fit_rows(clf, axes, source, began)
+        given = sample_weight, subgroup, per_sample, clf.pos_label
+        head = Head.of(self.estimator)
+        table = X if head is None else head.table(X)
+        samples = samples_of(*((self, X) if head is None else (clf, head.fitted(table, y))), y, *given)
         one_out = self.cv == "loo" if isinstance(self.cv, str) else isinstance(self.cv, LeaveOneOut)
-        if one_out and clf.bias_rule == "auto" and is_one_ellipsoid(model):
+        if one_out and clf.bias_rule == "auto" and is_one_ellipsoid(clf.declared_model):
             clf.bias_rule = "means"
-        search = Search(clf, model, names, values, order, samples, self.n_jobs, began)
-        score = self._scorer(samples.classes, clf)
+        y, weights = samples.y, samples.weights
         folds = folds_of(self.cv, y, samples.index, "ClassifierCV", weights)
-        S = leave_one_out_scores(search) if one_out else None
-        parts = held_out(search, folds) if S is None else (S[test] for _, test in folds)
-        sign = score_sign(samples.classes, clf.pos_label)
-        with silenced(ConvergenceWarning):
-            scores = np.column_stack(
+        searches = self._searches(clf, samples, axes, began)
+        parts = [(samples, folds)]
+        if head is not None:
+            parts = [(head.over_fold(table, samples, *fold), [_in_turn(*fold)]) for fold in folds]
+        score, sign = self._scorer(samples.classes, clf), score_sign(samples.classes, clf.pos_label)
+        rows = samples.X if head is None else table
+
+        def scores_of(search: Search) -> NDArray[np.float64]:
+            """Return the (values, folds) scores of a search."""
+            S = leave_one_out_scores(search) if one_out and head is None else None
+            of_parts = (held_out(replace(search, samples=part), own) for part, own in parts)
+            held = chain.from_iterable(of_parts) if S is None else (S[test] for _, test in folds)
+            return np.column_stack(
                 [
-                    score(sign * S, X[test], y[test], None if weights is None else weights[test])
-                    for (_, test), S in zip(folds, parts, strict=True)
+                    score(sign * S, part_of(rows, test), y[test], None if weights is None else weights[test])
+                    for (_, test), S in zip(folds, held, strict=True)
                 ]
             )
-        given = partial(clf.fit, table, y, weights, samples.groups, **samples.per_sample)
-        self._refit(clf, names, values, scores, order, given)
+
+        with silenced(ConvergenceWarning):
+            scores = np.vstack([scores_of(search) for _, search in searches])
+        points, order = [], []
+        for settings, search in searches:
+            order += [len(points) + k for k in search.order]
+            points += [settings | {f"model__{n}": float(x) for n in search.names} for x in search.values]
+        again = partial(clf.fit, samples.X, y, weights, samples.groups, **samples.per_sample)
+        if head is None and hasattr(X, "columns"):
+            again = partial(clf.fit, X, y, weights, samples.groups, **samples.per_sample)
+        self._refit(clf, points, scores, order, again, head)
         return self
 
-    def _fit_rows(self, clf: Classifier, name: str | None, source: RowSource, began: float) -> Self:
+    def _axes(self) -> dict[str | None, Any]:
+        """Return the searched parameters with their values, or numbers of values; None for the only one."""
+        if isinstance(self.param_range, Mapping):
+            axes = dict(self.param_range)
+        elif isinstance(self.param_name, str) or not isinstance(self.param_name, Iterable):
+            axes = {self.param_name: self.param_range}
+        else:
+            axes = dict.fromkeys(self.param_name, self.param_range)
+        return {
+            name.removeprefix("model__") if isinstance(name, str) else name: x for name, x in axes.items()
+        }
+
+    def _searches(
+        self, clf: Classifier, samples: Samples, axes: Mapping[str | None, Any], began: float
+    ) -> list[tuple[dict[str, Any], Search]]:
+        """Return the searches over the last parameter of the model, with the values of the other ones.
+
+        Each of them solves one path over its values in each fold.
+        """
+        model, settings = clf.declared_model, [{}]
+        options = clf.get_params(deep=False)
+        outer = [name for name in axes if name is not None and name not in model.params() and name in options]
+        along = [name for name in axes if name not in outer]
+        for name in outer:
+            settings = [one | {name: x} for one in settings for x in _option_values(clf, samples, name, axes)]
+        for name in along[:-1]:
+            problems = self._problems(clf, samples, axes[name])
+            values = candidates(model, problems, chosen_names(model, problems[0], name), axes[name])
+            settings = [one | {f"model__{name}": x} for one in settings for x in values.tolist()]
+        searches, names, values, order = [], [], np.zeros(0), []
+        for one in settings:
+            own: Any = clone(clf)
+            declared = own.set_params(**one).declared_model
+            if not along:  # one value of no parameter
+                values, order = np.zeros(1), [0]
+            elif not searches or isinstance(declared, RobustMargin):
+                problems = self._problems(own, samples, axes[along[-1]])
+                names = chosen_names(declared, problems[0], along[-1])
+                values = candidates(declared, problems, names, axes[along[-1]])
+                order = simple_first(declared, problems[0], names[0], values)
+            searches.append((one, Search(own, declared, names, values, order, samples, self.n_jobs, began)))
+        return searches
+
+    def _fit_rows(
+        self, clf: Classifier, axes: Mapping[str | None, Any], source: RowSource, began: float
+    ) -> Self:
         model = clf.declared_model
-        name, requested_values = named_values(model, name, self.param_range)
+        if len(axes) != 1 or isinstance(self.estimator, Pipeline):
+            refuse_gathering(source, "ClassifierCV of a pipeline or several parameters")
+        name, requested_values = named_values(model, *next(iter(axes.items())))
         values = candidates(model, (), [name], requested_values)
         classes = labels_of(source.labels(), clf.pos_label)[0]
         scores, data = scores_of_rows(clf, model, source, classes, name, values, self.cv, self.scoring, began)
-        self._refit(
-            clf, [name], values, scores, simple_first(model, data, name, values), partial(clf.fit, source)
+        points, order = (
+            [{f"model__{name}": float(x)} for x in values],
+            simple_first(model, data, name, values),
         )
+        self._refit(clf, points, scores, order, partial(clf.fit, source))
         return self
 
     def _refit(
         self,
         clf: Classifier,
-        names: list[str],
-        values: NDArray[np.float64],
+        points: list[dict[str, Any]],
         scores: NDArray[np.float64],
         order: list[int],
         fit: Callable[[], Classifier],
+        head: Head | None = None,
     ) -> None:
-        """Select a value by the (values, folds) scores, fit its model to all samples, set attributes."""
+        """Select a point by the (points, folds) scores, fit its model to all samples, set attributes."""
         mean = scores.mean(axis=1)
         ranked = np.where(np.isnan(mean), -np.inf, mean)
         self.n_splits_ = scores.shape[1]
+        prefix = "" if head is None else f"{head.last}__"
         self.cv_results_ = {
-            **{f"param_model__{name}": values for name in names},
-            "params": [{f"model__{name}": float(x) for name in names} for x in values],
+            **{f"param_{prefix}{name}": np.array([point[name] for point in points]) for name in points[0]},
+            "params": [{prefix + name: x for name, x in point.items()} for point in points],
             **{f"split{k}_test_score": column for k, column in enumerate(scores.T)},
             "mean_test_score": mean,
             "std_test_score": scores.std(axis=1),
@@ -260,7 +341,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
         }
         if not np.isfinite(ranked).any():
             raise SolverError(
-                f"ClassifierCV: none of {values.size} values from {values.min():.6g} to {values.max():.6g} "
+                f"ClassifierCV: none of {len(points)} values from {brief(points[0])} to {brief(points[-1])} "
                 "has a classifier on every fold; fit ucm.Classifier at one of them to see why, or give other "
                 "values"
             )
@@ -272,19 +353,20 @@ class ClassifierCV(ClassifierMixin, Versioned):
         self.best_index_ = order[int(within[0])]
         self.best_score_ = float(mean[self.best_index_])
         self.best_params_ = self.cv_results_["params"][self.best_index_]
-        model = clf.declared_model.with_params(**dict.fromkeys(names, float(values[self.best_index_])))
-        clf.set_params(model=model)
-        self.best_estimator_ = fit()
-        of_data = ("classes_", "n_features_in_", "feature_names_in_")
-        vars(self).update({name: x for name, x in vars(self.best_estimator_).items() if name in of_data})
+        clf.set_params(**points[self.best_index_])
+        fitted = fit()
+        self.best_estimator_ = fitted if head is None else head.before(fitted)
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self.best_estimator_, name):
+                setattr(self, name, getattr(self.best_estimator_, name))
 
-    def _problems(self, clf: Classifier, samples: Samples) -> list[Data]:
-        """Return the bound two-class problems: all if `param_range` is a number of values, else the first.
+    def _problems(self, clf: Classifier, samples: Samples, values: object) -> list[Data]:
+        """Return the bound two-class problems: all if `values` is a number of values, else the first.
 
         The admissible interval needs all problems, with a kernel in the feature space of the kernel.
         """
         problems = Problems(clf, samples)
-        if not isinstance(self.param_range, int | np.integer):
+        if not isinstance(values, int | np.integer):
             return [bind(**problems.arguments(problems.pairs[0]))]
         _, options = kernel_options(clf, samples.X, samples.weights)
         kernel, square = options.pop("kernel"), clf.kernel == "precomputed"
@@ -344,9 +426,86 @@ class ClassifierCV(ClassifierMixin, Versioned):
         return vars(self).get("best_estimator_", self._classifier()).predict_proba
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the accuracy of `best_estimator_` on X and y, weighted by `sample_weight`."""
+        """Return the score of `best_estimator_` by `scoring`, the accuracy weighted by `sample_weight`."""
         check_is_fitted(self)
-        return self.best_estimator_.score(X, y, sample_weight)
+        if self.scoring is None or is_stored(X):
+            return self.best_estimator_.score(X, y, sample_weight)
+        scoring: Any = self.scoring
+        scorer: Any = check_scoring(self.best_estimator_, scoring)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return scorer(self.best_estimator_, X, y, **weights)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The steps of a pipeline before its classifier, which are fitted anew to the training part of a fold."""
+
+    pipeline: Pipeline
+    steps: list[tuple[str, Any]] = field(default_factory=list)  # fitted to all samples
+
+    @staticmethod
+    def of(estimator: object) -> Head | None:
+        """Return the head of a pipeline, None of another estimator."""
+        return Head(estimator) if isinstance(estimator, Pipeline) else None
+
+    @property
+    def last(self) -> str:
+        """The name of the step of the classifier."""
+        return self.pipeline.steps[-1][0]
+
+    def table(self, X: Any) -> Any:
+        """Return the samples as a table whose rows can be taken."""
+        return X if hasattr(X, "shape") else np.asarray(X)
+
+    def _mapped(self, X: Any, y: Any, *others: Any) -> tuple[Pipeline, list[Any]]:
+        """Return the steps fitted to X and y, and X and further rows mapped by them."""
+        steps = [(name, clone(step)) for name, step in self.pipeline.steps[:-1]]
+        head = Pipeline(steps or [("all", "passthrough")])
+        with data_errors("fit"):
+            return head, [head.fit_transform(X, y), *(head.transform(Z) for Z in others)]
+
+    def fitted(self, X: Any, y: Any) -> Any:
+        """Fit the steps to all samples, and return the mapped samples."""
+        head, (Z,) = self._mapped(X, y)
+        self.steps[:] = head.steps[: len(self.pipeline.steps) - 1]
+        return Z
+
+    def over_fold(self, X: Any, samples: Samples, train: NDArray[np.intp], test: NDArray[np.intp]) -> Samples:
+        """Return the training samples, then the held-out samples, mapped by steps that saw the former."""
+        _, parts = self._mapped(part_of(X, train), samples.y[train], part_of(X, test))
+        rows = np.concatenate([train, test])
+        stack: Any = sparse.vstack if any(map(sparse.issparse, parts)) else np.vstack
+        check: Any = check_array
+        Z = check(stack(parts), accept_sparse="csr", dtype=np.float64, order="C")
+        return samples.of_rows(rows, Z)
+
+    def before(self, classifier: Classifier) -> Pipeline:
+        """Return the fitted pipeline that ends in a fitted classifier."""
+        pipeline: Any = clone(self.pipeline)
+        pipeline.steps = [*self.steps, (self.last, classifier)]
+        return pipeline
+
+
+def _in_turn(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return a fold of samples that stand in its order: first the training part, then the other."""
+    places = np.arange(train.size + test.size)
+    return places[: train.size], places[train.size :]
+
+
+def _option_values(clf: Classifier, samples: Samples, name: str, axes: Mapping[Any, Any]) -> list[Any]:
+    """Return the values of an option of the classifier; a number of values of gamma is about "scale"."""
+    values = axes[name]
+    if not isinstance(values, int | np.integer):
+        return list(values)
+    if name != "gamma":
+        raise ParameterError(f"ClassifierCV: expected values of {name}, got {values}; write their list")
+    scaled: Any = clone(clf)
+    kernel, _ = kernel_options(scaled.set_params(gamma="scale"), samples.X, samples.weights)
+    if kernel is None:
+        raise ParameterError(
+            f"ClassifierCV: gamma is of a kernel, got kernel={brief(clf.kernel)}; write kernel='rbf'"
+        )
+    return (kernel.gamma * np.geomspace(1.0 / _GAMMAS, _GAMMAS, values)).tolist()
 
 
 class _HeldOutScores(Classifier):

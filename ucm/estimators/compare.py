@@ -33,7 +33,6 @@ from ucm.data.readers import open_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import read_groups, read_quantities, read_weights, refuse_unsound, scale_hint
 from ucm.errors import (
-    CompositionError,
     ConvergenceWarning,
     DataError,
     ParameterError,
@@ -45,9 +44,9 @@ from ucm.errors import (
     warn_of,
 )
 from ucm.estimators.classifier import Classifier
-from ucm.estimators.classifier_cv import ClassifierCV
+from ucm.estimators.classifier_cv import ClassifierCV, Head
 from ucm.estimators.out_of_core import check_folds
-from ucm.estimators.validation import folds_of, labels_of
+from ucm.estimators.validation import folds_of, labels_of, part_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.language import models as named_models
@@ -59,6 +58,7 @@ from ucm.ranges.relative_sizes import with_relative_sizes
 Scoring = str | Callable[..., float] | None
 
 
+GAMMAS = 5  # number of values of gamma that `tune` tries
 INNER = 3  # number of folds of a training part, on which `tune` chooses parameters
 LEVEL = 0.05  # significance level of the t tests
 _SCORE = OptionSpec(
@@ -85,7 +85,7 @@ class Compared:
     fold_scores, fold_seconds : (k,) of the folds, NaN if the fit or the score failed
     chosen : the parameters of each fold that worked
     fractions : the fractions of their intervals that were chosen with `tune=True`, of each such fold
-    edges : {parameter: number of folds} on which the first or the last value of a grid was chosen
+    edges : {end: number of folds} that chose an end of a grid, as {"the largest C": 2}
     failures : {fold: reason}
     remark : how it differs from the best, in words
     difference : the mean of best - this, over the folds
@@ -114,7 +114,7 @@ class Compared:
         """The parameter ranges over the folds as text, with `tune=True` also as fractions of intervals."""
         words = {name: f"{name} {values}" for name, values in _ranges(self.chosen).items()}
         for name, part in _ranges(self.fractions).items():
-            part = f"{part} of its range"
+            part = f"at {part} of the way through its admissible interval"
             words[name] = f"{words[name]} ({part})" if name in words else f"{name} {part}"
         return ", ".join(words.values())
 
@@ -210,10 +210,10 @@ class Comparison(Sequence[Compared]):
             lines.append("  ".join([name.ljust(model), *right, parameters]).rstrip())
         lines += ["", *(f"{one.name}: {one.remark}" for one in self.compared if one.remark)]
         lines += [
-            f"{one.name}: {name} was at an end of the tried values on {count} of {self.folds} folds; "
-            "try more or other values"
+            f"{one.name}: {end} that was tried is the best one on {count} of {self.folds} folds; try "
+            f"{'smaller' if 'smallest' in end else 'larger'} values too"
             for one in self.compared
-            for name, count in one.edges.items()
+            for end, count in one.edges.items()
         ]
         return "\n".join([*lines, *([self.note] if self.note else [])])
 
@@ -256,10 +256,12 @@ def compare(
     tune : bool, default=False
         Choose the sizes of declared models in each fold by `ClassifierCV` with 3 folds of its training part,
         as fractions of their admissible intervals: the relative `Param`s; else the `Param`s that are sizes of
-        sets or factors of penalties; of a model without a `Param`, its numeric sizes. Several move together.
-        Other estimators are fitted as they are.
+        sets or have a lam_max; of a model without a `Param`, its numeric sizes. Several move together. A
+        factor without a lam_max, as C, takes values over three decades on both sides of the present one, and
+        gamma of a kernel, unless it is a number, values about "scale". A pipeline that ends in a `Classifier`
+        is tuned with all its steps inside the folds. Other estimators are fitted as they are.
     n_values : int, default=10
-        Number of fractions that `tune` tries.
+        Number of values of a size that `tune` tries.
     n_jobs : int, optional
         Number of fits at a time, in threads; seconds then include waiting.
     progress : bool, default=True
@@ -327,7 +329,7 @@ def compare(
         folds = folds_of(cv, y, index, "compare", tags["sample_weight"])
         sizes = [(train.size, test.size) for train, test in folds]
         if tune:
-            estimators = _tuned(estimators, table, index, tags, scoring, n_values)
+            estimators = _tuned(estimators, X, y, index, tags, scoring, n_values)
         _check_estimators(estimators, scoring, tags)
         _warn_of_scales(estimators, table)
         fold = partial(_fold, scoring, X, y, tags)
@@ -423,29 +425,38 @@ def _warn_of_scales(estimators: Mapping[str, BaseEstimator], table: Matrix) -> N
 
 
 def _tuned(
-    estimators: Mapping[str, BaseEstimator], X: Matrix, index: NDArray[np.intp],
+    estimators: Mapping[str, BaseEstimator], X: Any, y: np.ndarray, index: NDArray[np.intp],
     tags: Mapping[str, np.ndarray | None], scoring: Scoring, n_values: int,
 ) -> dict[str, BaseEstimator]:  # fmt: skip
-    """Return the estimators, with a `ClassifierCV` in place of each declared model with sizes to choose."""
+    """Return the estimators, with a `ClassifierCV` in place of each one with sizes to choose.
+
+    These are the `Classifier`s, and the pipelines that end in one.
+    """
     rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
     known_tags: dict[str, Any] = {name: v[rows] for name, v in tags.items() if v is not None}
     options = {name: known_tags.pop(name) for name in ("sample_weight", "subgroup") if name in known_tags}
-    try:
-        data = bind(X[rows], np.where(index[rows] == 0, -1.0, 1.0), per_sample=known_tags, **options)
-    except DataError:  # X is not numeric: only estimators of other libraries can work
-        return dict(estimators)
-    tuned = dict(estimators)
+    signs, tuned = np.where(index[rows] == 0, -1.0, 1.0), dict(estimators)
     for name, estimator in estimators.items():
-        if not isinstance(estimator, Classifier) or not isinstance(estimator.model, Node):
+        head = Head.of(estimator)
+        clf: Any = estimator if head is None else head.pipeline.steps[-1][1]
+        if not isinstance(clf, Classifier):
             continue
         try:
-            relative = with_relative_sizes(estimator.declared_model, data)
-        except (CompositionError, DataError):  # the folds report this error
+            table = X if head is None else head.fitted(X, y)
+            table = table if sparse.issparse(table) else np.asarray(table)
+            data = bind(table[rows], signs, per_sample=known_tags, **options)
+            relative = with_relative_sizes(clf.declared_model, data)
+        except Exception:  # the folds report an error of the model, of a step or of the samples
             continue
-        if relative.relative_names():
-            clf: Any = clone(estimator)
-            clf.set_params(model=relative)
-            tuned[name] = _requesting(ClassifierCV(clf, param_range=n_values, cv=INNER, scoring=scoring))
+        if not relative.params():
+            continue
+        moved = None if relative.relative_names() else next(iter(relative.params()))
+        ranges = {moved: n_values}
+        if clf.kernel not in (None, "linear", "precomputed") and clf.gamma in ("scale", "auto"):
+            ranges["gamma"] = GAMMAS
+        search: Any = clone(estimator)
+        search.set_params(**{"model" if head is None else f"{head.last}__model": relative})
+        tuned[name] = _requesting(ClassifierCV(search, param_range=ranges, cv=INNER, scoring=scoring))
     return tuned
 
 
@@ -526,15 +537,9 @@ def _fold(
     if tags["sample_weight"] is not None and (scoring is None or hasattr(scorer, "set_score_request")):
         weights = {"sample_weight": tags["sample_weight"][test]}  # a plain function takes none
     given = {n: v[train] for n, v in tags.items() if v is not None and _takes(estimator, n)}
-    fitted, seconds = _fitted(estimator, _part(X, train, *columns), y[train], **given)
-    score = scorer(fitted, _part(X, test, *columns), y[test], **weights)
+    fitted, seconds = _fitted(estimator, part_of(X, train, *columns), y[train], **given)
+    score = scorer(fitted, part_of(X, test, *columns), y[test], **weights)
     return _described(fitted, float(score), seconds)
-
-
-def _part(X: Any, rows: NDArray[np.intp], *columns: NDArray[np.intp]) -> Any:
-    """Return rows of a data frame, a matrix or an array, of a Gram matrix also its columns."""
-    part = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-    return part[:, columns[0]] if columns else part
 
 
 def _fold_of_rows(estimator: BaseEstimator, train: RowSource, test: RowSource) -> _Fold:
@@ -557,16 +562,16 @@ def _described(fitted: Any, score: float, seconds: float) -> _Fold:
     last = best.steps[-1][1] if hasattr(best, "steps") else best
     w, support = getattr(last, "coef_", None), getattr(last, "support_", None)
     params, fractions = dict(getattr(fitted, "best_params_", {})), {}
-    if isinstance(fitted, ClassifierCV):
-        fractions = {name.removeprefix("model__"): x for name, x in params.items()}
-        params = {}
     proofs = []
-    if isinstance(best, Classifier):
-        proofs = best.certificate_ if isinstance(best.certificate_, list) else [best.certificate_]
+    if isinstance(last, Classifier):
+        proofs = last.certificate_ if isinstance(last.certificate_, list) else [last.certificate_]
+        if isinstance(fitted, ClassifierCV):
+            params = {_bare(name): x for name, x in params.items()}
+            fractions = {n: params.pop(n) for n in last.declared_model.relative_names() if n in params}
         if len(proofs) == 1:
-            params = best.solution_.params
+            params |= last.solution_.params
         else:  # the two-class problems have different values of relative parameters
-            params = {n: x for n, x in best.declared_model.params().items() if n not in fractions}
+            params |= {n: x for n, x in last.declared_model.params().items() if n not in fractions}
     return _Fold(
         params,
         fractions,
@@ -579,13 +584,18 @@ def _described(fitted: Any, score: float, seconds: float) -> _Fold:
     )
 
 
+def _bare(name: str) -> str:
+    """Return the name of a parameter without the prefixes of the model and of the step of a pipeline."""
+    return name.rpartition("__")[2]
+
+
 def _edges(search: Any) -> Iterator[str]:
-    """Yield the names of the parameters whose selected value is the smallest or the largest of the grid."""
+    """Yield the parameters with the smallest or the largest tried value, as "the largest C"."""
     for name, best in getattr(search, "best_params_", {}).items():
         tried = [one[name] for one in search.cv_results_["params"] if name in one]
         ordered = all(isinstance(x, Real) for x in tried)
         if ordered and min(tried) < max(tried) and best in (min(tried), max(tried)):
-            yield name.removeprefix("model__")
+            yield f"the {'smallest' if best == min(tried) else 'largest'} {_bare(name)}"
 
 
 # --- all of them -----------------------------------------------------------------------------------

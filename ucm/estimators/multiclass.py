@@ -20,6 +20,7 @@ from ucm.estimators.validation import Samples, counted
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
+MANY = 10  # classes, from which on one against the rest takes less time and is about as accurate
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,17 @@ def score_sign(classes: np.ndarray, pos_label: object) -> float:
     return -1.0 if classes.size == 2 and pos_label == classes[0] else 1.0
 
 
+def scheme_of(multi_class: str, count: int) -> str:
+    """Return "ovo" or "ovr" for a number of classes: "auto" is "ovr" from `MANY` classes on."""
+    return multi_class if multi_class != "auto" else "ovr" if count >= MANY else "ovo"
+
+
 def pairs_of(classes: np.ndarray, classifier: Any) -> list[tuple[int, int]]:
     """Return the (positive, negative) class indices of each two-class problem; -1 means all other classes."""
     k = classes.size
     if k == 2:
         return [(1, 0) if score_sign(classes, classifier.pos_label) > 0.0 else (0, 1)]
-    if classifier.multi_class == "ovr":
+    if scheme_of(classifier.multi_class, k) == "ovr":
         return [(i, -1) for i in range(k)]
     return list(combinations(range(k), 2))
 
@@ -164,11 +170,37 @@ def one_vs_one_scores(scores: NDArray[np.float64], classes: int) -> NDArray[np.f
     return won @ positive + ~won @ negative + sums / (3.0 * (np.abs(sums) + 1.0))
 
 
+def coupled_probabilities(pairwise: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
+    """Return class probabilities p, (m, classes), from those of the first class of each pair of classes.
+
+    p minimises `sum over i != j of (r_ji p_i - r_ij p_j)^2` with sum 1, where `r_ij` is the probability of i
+    among i and j. Then p >= 0. Wu, Lin and Weng (2004), "Probability estimates for multi-class classification
+    by pairwise coupling", equations (18) and (19).
+
+    Parameters
+    ----------
+    pairwise : (m, classes (classes - 1) / 2)
+    """
+    i, j = np.array(list(combinations(range(classes), 2))).T
+    m, every = pairwise.shape[0], np.arange(classes)
+    r = np.zeros((m, classes, classes))
+    r[:, i, j], r[:, j, i] = pairwise, 1.0 - pairwise
+    system = np.ones((m, classes + 1, classes + 1))  # the conditions of optimality with a multiplier
+    system[:, :-1, :-1] = -r * r.transpose(0, 2, 1)
+    system[:, every, every] = (r**2).sum(axis=1)
+    system[:, -1, -1] = 0.0
+    P = np.maximum(np.linalg.solve(system, np.eye(classes + 1)[:, -1:])[:, :-1, 0], 0.0)
+    return P / P.sum(axis=1, keepdims=True)
+
+
 def answers(S: NDArray[np.float64], classes: np.ndarray, scheme: str) -> np.ndarray:
-    """Return the predicted labels, (test, values), for (test, problems, values) decision values."""
+    """Return the predicted labels, (test, values), for (test, problems, values) decision values.
+
+    `scheme` is a value of `multi_class`.
+    """
     if classes.size == 2:
         return classes[(S[:, 0] > 0.0).astype(np.intp)]
-    if scheme == "ovr":
+    if scheme_of(scheme, classes.size) == "ovr":
         return classes[np.argmax(S, axis=1)]
     votes = [one_vs_one_scores(S[:, :, k], classes.size).argmax(axis=1) for k in range(S.shape[2])]
     return classes[np.column_stack(votes)]

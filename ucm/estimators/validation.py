@@ -37,13 +37,14 @@ from ucm.errors import (
     VERSION,
     CompositionError,
     DataError,
+    NonConvexWarning,
     ParameterError,
     SolverError,
     UCMError,
     brief,
     warn_of,
 )
-from ucm.forms.monitor import check_time_limit, limit_from
+from ucm.forms.monitor import Monitor, check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.language.node import Node
 from ucm.language.objective import Objective
@@ -120,6 +121,19 @@ class Samples:
     groups: np.ndarray | None
     per_sample: Mapping[str, Vec]
 
+    def of_rows(self, rows: NDArray[np.intp], X: Matrix) -> Samples:
+        """Return some of the samples in another order, with other features X."""
+        weights = None if self.weights is None else self.weights[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        quantities = {name: v[rows] for name, v in self.per_sample.items()}
+        return Samples(X, self.y[rows], self.classes, self.index[rows], weights, groups, quantities)
+
+
+def part_of(X: Any, rows: NDArray[np.intp], *columns: NDArray[np.intp]) -> Any:
+    """Return rows of a data frame, a matrix or an array, of a Gram matrix also its columns."""
+    part = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    return part[:, columns[0]] if columns else part
+
 
 def samples_of(
     estimator: BaseEstimator, X: Matrix, y: Any, sample_weight: object, subgroup: object,
@@ -186,14 +200,25 @@ def normal_in_features(model: RobustMargin | Objective, solution: Solution, n: i
     )
 
 
-def warn_if_turned(
-    model: RobustMargin | Objective, solution: Solution, X: Matrix, signs: NDArray[np.int8], prefix: str
+def warn_if_doubtful(
+    plan: Plan, solution: Solution, X: Matrix, signs: NDArray[np.int8], prefix: str, limit: float | None
 ) -> None:
-    """Warn if w scores the mean of class -1 above the mean of class +1, as for `Hull(neg) - Hull(pos)`.
+    """Warn of a w that is not proven because 0 lies in the set, or that turns the classes round.
 
-    The means are of at most `_FEW` samples of each class.
+    In the convex regime w turns them round if it scores the mean of class -1 above the mean of class +1, as
+    for `Hull(neg) - Hull(pos)`. The means are of at most `_FEW` samples of each class.
     """
-    if isinstance(model, Objective) or solution.b is None:
+    if isinstance(plan.model, Objective) or solution.b is None:
+        return
+    if solution.objective > 0.0:
+        if solution.status in ("local", "stationary"):
+            advice = plan.lowering.advice(Monitor(time_limit=limit))  # type: ignore[attr-defined]
+            warn_of(
+                f"Classifier: {prefix}0 lies in U, where the model is not convex: the status is "
+                f"{solution.status!r}, the relative gap {solution.certificate.relative_gap:.2g}. {advice} A "
+                "size Param(name, 0.5, relative=True) is the middle of the interval",
+                NonConvexWarning,
+            )
         return
     classes = (np.flatnonzero(signs == sign) for sign in (1, -1))
     samples = (X[rows[:: max(1, rows.size // _FEW)]] for rows in classes)
@@ -239,6 +264,12 @@ def folds_of(
     splitter: Any = LeaveOneOut() if isinstance(cv, str) and cv == "loo" else cv
     if isinstance(cv, int | np.integer):
         splitter = min(int(cv), int(classes.min()))
+        if splitter < cv:
+            warn_of(
+                f"{who}: cv={cv}: the rarest class has {splitter} samples, so there are {splitter} folds; "
+                f"add samples, or write cv={splitter}",
+                UserWarning,
+            )
     try:
         splitting: Any = check_cv(splitter, y, classifier=True)
         parts = list(splitting.split(np.zeros((m, 1)), y))
@@ -282,7 +313,7 @@ def check_options(classifier: Any) -> None:
     check_time_limit(classifier.time_limit, "Classifier")
     for name, spec, default in (
         ("read_as", optional(one_of("pos", "neg")), None),
-        ("multi_class", one_of("ovo", "ovr"), "ovo"),
+        ("multi_class", one_of("auto", "ovo", "ovr"), "auto"),
         ("decision_function_shape", one_of("ovr", "ovo"), "ovr"),
         ("fit_intercept", FLAG, True),
     ):

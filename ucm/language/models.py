@@ -365,17 +365,24 @@ def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintyS
     return plus - minus
 
 
-def svm(lam: Scalar) -> Objective:
-    """The support vector machine: hinge loss plus `lam ||w||_2^2`.
+def svm(lam: Scalar | None = None, *, C: Scalar | None = None) -> Objective:
+    """The support vector machine: hinge loss plus `lam ||w||_2^2`, or with C `psvm(1.0, C)`.
 
-    It equals `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
+    It equals `sklearn.svm.SVC(kernel="linear", C=C)` with `C = 1 / (2 lam)`.
 
     Ong and Le Thi (2013), appendix A.1.
 
     Parameters
     ----------
-    lam : float
+    lam : float, optional
         The positive weight of the penalty.
+    C : float, optional
+        The positive weight of the losses, in place of `lam`.
+
+    Raises
+    ------
+    CompositionError
+        Both or neither are given.
 
     Examples
     --------
@@ -385,7 +392,8 @@ def svm(lam: Scalar) -> Objective:
     >>> ucm.solve(ucm.models.svm(0.5), *ucm.datasets.load("wine")).status
     'optimal'
     """
-    return Hinge() + _param("lam", lam) * L2()
+    exactly_one("svm", lam=lam, C=C)
+    return psvm(1.0, C) if C is not None else Hinge() + _param("lam", lam) * L2()
 
 
 def one_norm_svm(lam: Scalar) -> Objective:

@@ -33,7 +33,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.validation import malformed
-from ucm.errors import CompositionError, UCMError, brief
+from ucm.errors import CompositionError, UCMError, brief, did_you_mean
 from ucm.language.notation import LATEX, TEXT, Notation
 
 
@@ -360,8 +360,10 @@ class Node(metaclass=Kind):
         params = self.params()
         for name in values:
             if name not in params:
+                meant = did_you_mean([name], list(params)) or ";"
                 raise CompositionError(
-                    f"with_params: no parameter {name!r} in {self!r}; it has {', '.join(params) or 'none'}"
+                    f"with_params: no parameter {name!r} in {self!r}{meant} it has "
+                    f"{', '.join(params) or 'none'}"
                 )
         return self._changed(values)
 

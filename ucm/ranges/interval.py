@@ -54,6 +54,11 @@ class Interval:
         upper = self.upper if math.isfinite(self.upper) else 2.0 * (self.lower or 1.0)
         return self.lower + fraction * (upper - self.lower)
 
+    def nearest(self, number: float) -> float:
+        """Return the admissible value nearest to a number, a hundredth of the way in from an open end."""
+        low = self.lower if self.lower_closed else self.at(0.01)
+        return min(max(number, low), self.upper if self.upper_closed else self.at(0.99))
+
     @property
     def bounds(self) -> str:
         """The interval in mathematical notation, such as `(0.333, 0.889]`."""

@@ -412,5 +412,6 @@ def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = F
         if interval.empty:
             words.append(f"no value of {name} works (now {present:g})")
         else:
-            words.append(f"{name} must lie in {interval.bounds}, now {present:g}")
+            near = f"{interval.nearest(present):.4g}"
+            words.append(f"{name} must lie in {interval.bounds}, now {present:g}; {near} is the nearest")
     return "; ".join(words) + "."

@@ -19,12 +19,11 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective, as_declared
 from ucm.language.parameter import Param
-from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.robust_samples import check_quantities
 from ucm.ranges.generalised_nu_svm import radius_from_lambda
 from ucm.ranges.interval import Interval
-from ucm.ranges.lambda_max import is_multiple, lambda_max
+from ucm.ranges.lambda_max import lambda_max
 from ucm.ranges.parameter_range import grows_with, interval_of, intervals_of_sizes, own_size
 
 Model = TypeVar("Model", bound=RobustMargin | Objective)
@@ -170,9 +169,9 @@ def _intervals(
 def with_relative_sizes(model: Model, data: Data) -> Model:
     """Return the model with its sizes as relative `Param`s, all at the fraction 0.5 of their intervals.
 
-    These are the relative parameters if there are any; else every `Param` that is the size of a set or the
-    factor of a penalty (the first parameter if there is no such factor). Without a `Param` they are the sizes
-    that are numbers (equal numbers of one kind get one `Param`), or a factor `lam` of the whole penalty.
+    These are the relative parameters if there are any; else every `Param` that is the size of a set, or has a
+    lam_max. Without a `Param` they are the sizes that are numbers (equal numbers of one kind get one
+    `Param`), or a factor `lam` of the whole penalty, which stays a number if it has no lam_max.
     """
     if model.relative_names():
         return model.as_fractions(model.relative_names())
@@ -180,8 +179,7 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
     names = list(model.params())
     match model:
         case Objective():
-            penalty = evaluated(model.penalty, data)
-            names = [n for n in penalty.params() if is_multiple(penalty, n, data.n)] or names[:1]
+            names = [n for n in names if lambda_max(model, data, n) is not None]
         case RobustMargin():
             names = [n for n in names if grows_with(model, data, n) in (True, False)]
     return model.as_fractions(names)
