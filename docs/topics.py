@@ -49,6 +49,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "scikit-learn": "Classifier ClassifierCV",
             "Comparison of models": "compare Comparison Compared",
+            "Answers of other libraries": "audit from_estimator Audit AuditedProblem",
         },
     ),
     "plot": ("Displays", {"Pictures": "plot.*"}),

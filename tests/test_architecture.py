@@ -31,6 +31,7 @@ FLOORS = [
     {"solvers"},
     {"ranges", "export"},
     {"compiler"},
+    {"audits"},
     {"estimators", "testing", ""},  # and the package itself: the public names
     {"plot"},
     {"cli", "extend"},

@@ -2,6 +2,10 @@ from . import extend as extend
 from . import plot as plot
 from . import solvers as solvers
 from . import testing as testing
+from .audits.audit import audit as audit
+from .audits.audit import from_estimator as from_estimator
+from .audits.report import Audit as Audit
+from .audits.report import AuditedProblem as AuditedProblem
 from .compiler.compile import compile as compile
 from .compiler.compile import solve as solve
 from .compiler.path import Path as Path
