@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import time
@@ -25,7 +26,8 @@ from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, u
 from ucm.evidence.certificate import is_proven, without_lower_bound
 from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.local_minimum import certify_local
-from ucm.evidence.reference import Verification
+from ucm.evidence.portable import portable
+from ucm.evidence.reference import Verification, explained
 from ucm.forms.display import sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import Monitor, check_time_limit
@@ -352,6 +354,7 @@ class Plan:
             size=proof.size,
             answer=proof.answer,
             params={**self.declared_values, **self.model.params()},
+            make_certificate=functools.partial(portable, self.model, self.data),
             **vars(parts.over(self.data.weighing)),
         )  # fmt: skip
         if parts.make_weights is not None:
@@ -561,6 +564,9 @@ class Plan:
     def verify(self, solution: Solution | None = None, **options: Any) -> Verification:
         """Compare a solution with the optimum of the CVXPY reference problem, at the tolerance of its solve.
 
+        A comparison that differs names the first side that is wrong: the feasibility of a block, the primal
+        point, the dual point, the claimed status, or the reference itself, which a proven answer refutes.
+
         Parameters
         ----------
         solution : of this plan; None for `plan.solution`, the latest one
@@ -582,7 +588,11 @@ class Plan:
             )
         plan, solution = self._solution_with_plan("verify", solution)
         try:
-            return plan.lowering.verify(solution, solution.tol, **options)
+            lowering = plan.lowering
+            verification = lowering.verify(solution, solution.tol, **options)
+            return explained(
+                verification, lowering, solution, lambda: lowering.verify(solution, solution.tol)
+            )
         except TypeError as error:
             if not options:
                 raise

@@ -7,7 +7,7 @@ at a point, and its dual.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ import numpy as np
 from ucm.data.bound_data import Data, with_column
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, SolverError
+from ucm.evidence.certificate import is_proven
+from ucm.evidence.diagnosis import Finding, Problem, diagnose
 from ucm.evidence.objective import tangent_plane, weights_in
 from ucm.evidence.sphere import contradiction, normal_near
 from ucm.forms.bound import FeatureNormal
@@ -37,7 +39,9 @@ from ucm.numerics.conic_programs import accuracy, attempt
 _AGREED = 1e-6  # relative difference up to which two objectives agree
 _TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
 _ATTEMPTS = (accuracy("CLARABEL", _TIGHT), {})
+_MENDED = 1e-9  # accuracy of another reference solver that is off at its default
 _REDUCED = 5e-5  # its accuracy where it reports an inaccurate solution
+_WITHOUT_BOUND = ("zero_in_set", "unattained", "indefinite")  # statuses that claim no lower bound
 
 
 # --- problems --------------------------------------------------------------------------------------
@@ -204,7 +208,8 @@ class Verification:
 
     Attributes
     ----------
-    agrees : True if both answers are equal within the tolerance
+    agrees : True if both answers are equal within the tolerance, and so is the lower bound of an answer that
+        claims to be converged
     objective, reference_objective : objectives of the solution and of the CVXPY reference
     difference : relative difference of the objectives
     x_distance : distance between the two points, relative to the norm; NaN if it is not compared
@@ -212,6 +217,9 @@ class Verification:
     violation : relative distance of the solution from U, by the definition of U
     status, reference_status : statuses of both solves
     reference_solver : the solver behind CVXPY
+    bound : the lower bound that is compared with the reference; NaN if none is
+    finding : the first side that is wrong, with figures and likely causes; None if both agree, or if no side
+        is known to be wrong
     """
 
     agrees: bool
@@ -224,6 +232,8 @@ class Verification:
     status: str
     reference_status: str
     reference_solver: str
+    bound: float = math.nan
+    finding: Finding | None = None
 
     def __bool__(self) -> bool:
         return self.agrees
@@ -238,17 +248,61 @@ class Verification:
         }
         if not math.isnan(self.x_distance):
             facts["points"] = f"{self.x_distance:.2g} apart, {self.x_allowed:.2g} allowed (relative)"
-        return {**facts, "outside U": f"{self.violation:.2g} relative"}
+        facts["outside U"] = f"{self.violation:.2g} relative"
+        if not math.isnan(self.bound) and not self.agrees:
+            facts["lower bound"] = f"{self.bound:.10g}"
+        if self.finding is not None:
+            facts["wrong"] = f"{self.finding.side}: {self.finding.what}"
+            name = "remedy" if self.finding.side == "reference" else "cause"
+            facts |= {name if k == 0 else f"{name} {k + 1}": c for k, c in enumerate(self.finding.causes)}
+        return facts
 
     def __str__(self) -> str:
-        verdict = "agrees with" if self.agrees else "DIFFERS from"
-        title = f"The solution {verdict} the CVXPY reference ({self.reference_solver})."
+        if self.finding is not None and self.finding.side == "reference":
+            title = f"{self.finding.what}."
+        else:
+            verdict = "agrees with" if self.agrees else "DIFFERS from"
+            title = f"The solution {verdict} the CVXPY reference ({self.reference_solver})."
         return "\n".join([title, *(f"  {name:11} {text}" for name, text in self._facts.items())])
 
     def _repr_html_(self) -> str:
         facts = {name: text.replace("-", "−") for name, text in self._facts.items()}
-        verdict = "agrees" if self.agrees else "DIFFERS"
+        refuted = self.finding is not None and self.finding.side == "reference"
+        verdict = "agrees" if self.agrees else "the reference is off" if refuted else "DIFFERS"
         return sheet(f"Verification: {verdict}, by {self.reference_solver}", facts)
+
+
+def explained(
+    verification: Verification,
+    problem: Problem,
+    solution: Solution,
+    arbiter: Callable[[], Verification],
+) -> Verification:
+    """Return a comparison that differs with the side that is wrong.
+
+    The reference is wrong if Clarabel, the `arbiter`, confirms a proven solution. Otherwise the answer is
+    diagnosed against the reference.
+    """
+    if verification.agrees or solution.answer is None:
+        return verification
+    certificate, value = solution.certificate, verification.reference_objective
+    settled = is_proven(certificate, max(_AGREED, solution.tol))
+    if settled and verification.reference_solver.upper() != "CLARABEL" and arbiter().agrees:
+        solver = verification.reference_solver.upper()
+        what = (
+            f"{solver} is off by {verification.difference:.2g}; the answer is proven to "
+            f"{max(certificate.relative_gap, 0.0):.2g}"
+        )
+        options = {"solver": solver, **accuracy(solver, _MENDED)}
+        call = ", ".join(f"{name}={x!r}" for name, x in options.items())
+        remedy = (f"verify({call})",) if len(options) > 1 else ("verify(), by Clarabel",)
+        return replace(verification, finding=Finding("reference", what, remedy))
+    unit = abs(verification.objective - value) / verification.difference if verification.difference else 0.0
+    unit = unit if math.isfinite(unit) and unit > 0.0 else max(abs(value), 1e-12)
+    finding = diagnose(
+        problem, solution.answer, value, 2.0 * max(_AGREED, solution.tol), unit, solution.history
+    )
+    return replace(verification, finding=finding)
 
 
 class CvxpyResult(NamedTuple):
@@ -298,12 +352,14 @@ def compared(
     unit: float = 0.0,
     apart: float = math.nan,
     least: float = 0.0,
+    bound: float | None = None,
 ) -> Verification:
     """Return the comparison of a solution with a reference, which agree within a relative `max(1e-6, tol)`.
 
-    They also differ if a weight is below `least`, the violation exceeds this tolerance, or the points
-    are further apart than both gaps allow. A reference without a feasible point agrees with no
-    solution.
+    They also differ if a weight is below `least`, the violation exceeds this tolerance, the points are
+    further apart than both gaps allow, or the lower bound of an answer that claims to be converged is lower
+    than this tolerance. `bound` is that bound, NaN for none, by default that of the certificate. A reference
+    without a feasible point agrees with no solution.
 
     `objective` is in place of that of the solution; `size` is the unit of the difference if both
     objectives are smaller. The reference solver resolves 1e-9 of `unit`, 5e-5 if it reports an
@@ -313,11 +369,15 @@ def compared(
     objective = solution.objective if objective is None else objective
     allowed, violation = max(_AGREED, tol), solution.certificate.violation
     allowed_distance, agrees, difference = math.nan, False, math.inf
+    bound = solution.certificate.dual if bound is None else bound
+    if solution.answer is None or solution.answer.status != "converged" or solution.status in _WITHOUT_BOUND:
+        bound = math.nan
     if reference.status not in ("infeasible", "infeasible_inaccurate"):
         error = _REDUCED if reference.status.endswith("inaccurate") else 10.0 * _TIGHT
         larger = max(abs(objective), abs(reference.value), size, unit * (error / _AGREED))
         difference = abs(objective - reference.value) / larger
         agrees = difference <= allowed and violation <= allowed
+        agrees = agrees and not reference.value - bound > 2.0 * allowed * larger
         if not math.isnan(apart):
             allowed_distance = math.sqrt(2.0 * (max(solution.certificate.relative_gap, 0.0) + allowed))
             agrees = agrees and apart <= allowed_distance
@@ -325,7 +385,7 @@ def compared(
             agrees = agrees and bool(np.all(solution.weights >= least - 1e-9))
     return Verification(
         bool(agrees), objective, reference.value, difference, apart, allowed_distance, violation,
-        solution.status, reference.status, reference.solver,
+        solution.status, reference.status, reference.solver, bound,
     )  # fmt: skip
 
 
@@ -370,7 +430,7 @@ def verify_stationary(
     near = solution.certificate.primal <= max(_AGREED, tol) * solution.size
     size = solution.size if near else 1e-12 * data.scale
     result = result._replace(value=reference.scale * result.value)
-    verification = compared(solution, result, tol, size=size, unit=reference.scale)
+    verification = compared(solution, result, tol, size=size, unit=reference.scale, bound=math.nan)
     bound = solution.certificate.dual
     if bound > 0.0 and contradiction(model, data, form, bound, solution.size):
         verification = replace(verification, agrees=False)

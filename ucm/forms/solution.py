@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from ucm.data.gram import Expansion
 from ucm.data.kernel_features import FeatureFunction
 from ucm.data.linear_map import Vec
 from ucm.data.validation import table
-from ucm.errors import DataError
+from ucm.errors import DataError, ParameterError
 from ucm.forms.display import digits, sheet
 from ucm.forms.solver import Status
 
@@ -168,8 +171,9 @@ class Solution:
         positive at an upper bound, negative at a lower one. The optimum changes by minus the multiplier for
         each unit of the bound
     normal : (n,) M'w if a matrix M maps every sample of U: the normal of the samples before M
-    make_summand_points, make_weights : the functions that compute `summand_points`, and `weights` over
-        out-of-core rows; they hold the data, and pickles leave them out
+    make_summand_points, make_weights, make_certificate : the functions that compute `summand_points`,
+        `weights` over out-of-core rows, and the file of `save_certificate`; they hold the data, and pickles
+        leave them out
     plan : the plan of the other form that gave the answer (0 in U, or a kernel whose inner products are not
         accurate enough); pickles leave it out, as it holds the data
     """
@@ -198,6 +202,7 @@ class Solution:
     tol: float = 1e-6
     make_weights: Callable[[], Vec] | None = field(default=None, repr=False, compare=False)
     multipliers: tuple[Vec, ...] = ()
+    make_certificate: Callable[[Solution], dict] | None = field(default=None, repr=False, compare=False)
 
     if not TYPE_CHECKING:  # type checkers would allow any attribute
 
@@ -216,7 +221,8 @@ class Solution:
         return copied
 
     def __getstate__(self) -> dict:
-        return {**vars(self), "plan": None, "make_summand_points": None, "make_weights": None}
+        return {**vars(self), "plan": None, "make_summand_points": None, "make_weights": None,
+                "make_certificate": None}  # fmt: skip
 
     @functools.cached_property
     def summand_points(self) -> tuple[Vec, ...] | None:
@@ -227,6 +233,37 @@ class Solution:
         after pickling unless it was computed before.
         """
         return None if self.make_summand_points is None else self.make_summand_points()
+
+    def save_certificate(self, path: str | PathLike[str]) -> None:
+        """Write the certificate to a JSON file, which `check_certificate.py` checks without this library.
+
+        The file holds the declaration with its parameters, hashes of the samples, w and b, a dual point, and
+        both bounds. `docs/check_certificate.py` imports NumPy alone; it computes the bounds anew, rounded
+        outward, for hulls with capped, 2-norm or Kullback-Leibler weights, ellipsoids, balls, and for the
+        losses and norms of this library. It needs the samples as arrays: `X.npy` and `y.npy`.
+
+        Raises
+        ------
+        ParameterError
+            A kernel, rows that are read block by block, a model that is not convex, a set without generators,
+            a solution without both bounds or one that was pickled.
+
+        Examples
+        --------
+        >>> import json, tempfile, ucm
+        >>> X, y = ucm.datasets.load("iris")
+        >>> path = tempfile.mktemp(".json")
+        >>> ucm.solve(ucm.models.nu_svm(0.3), X, y).save_certificate(path)
+        >>> sorted(json.load(open(path)))
+        ['bounds', 'data', 'declaration', 'dual', 'format', 'primal', 'version', 'weights']
+        """
+        if self.make_certificate is None:
+            raise ParameterError(
+                "save_certificate: expected a solution of plan.solve(), got one without its samples, as of a "
+                "pickle; solve again"
+            )
+        text = json.dumps(self.make_certificate(self), allow_nan=False)
+        Path(path).write_text(text, encoding="utf-8")
 
     def decision(self, X: Any) -> Vec:
         """Return the scores `w'x + b` of the rows of X, `w'Mx + b` for `M @ U`; a missing b counts as 0.
