@@ -102,8 +102,9 @@ class ClassifierCV(ClassifierMixin, Versioned):
     ----------
     cv_results_ : dict
         As in `GridSearchCV`: "params", ``param_model__NAME`` or ``param_NAME``, "split<k>_test_score",
-        "mean_test_score", "std_test_score", "rank_test_score". A score is NaN if there is no classifier, for example because
-        the set is empty; a value with such a fold is not chosen. Sample weights count in the scores.
+        "mean_test_score", "std_test_score", "rank_test_score". A score is NaN if there is no
+        classifier, for example because the set is empty; a value with such a fold is not chosen. Sample
+        weights count in the scores.
     best_estimator_ : Classifier or Pipeline
         The model with the best value, or the pipeline that ends in it, fitted to all samples.
     best_params_ : dict
