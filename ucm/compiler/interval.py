@@ -303,7 +303,7 @@ def path_over_interval(
         return from_normal(c, chain.at([h.factor * c for h in hulls.members]))
 
     with data.overflow_guard():
-        current = from_normal(low, chain.first(ActiveSet().coarse))
+        current = from_normal(low, chain.first())
         if current is None:
             raise ParameterError(_enters(hulls, low))
         size = float(np.linalg.norm(current.x))

@@ -3,7 +3,7 @@
 
 /* hulls.c */
 typedef struct {
-    int64_t n, stride;
+    int64_t n;
     double factor;
     const double *values;
     const uint32_t *columns, *starts; /* NULL: dense, row after row */
