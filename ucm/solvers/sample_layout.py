@@ -98,11 +98,7 @@ class CompiledLoop:
     V : (5, M) proximal centre, trial point, scores, scores when last compared and caps of each sample
     tags : (M,) twice the place of each sample in its class, and 1 where it counts as free
     ends : (2, 3) the first row of each class in V, the end of its active rows, its end
-    verify : 1 to look at all rows in the end; -k not to, and before only where scores have moved k times as
-        far as the active rows reach
     """
-
-    verify: float = 1.0
 
     def __init__(self, hulls: SampleTables) -> None:
         self.hulls, self.sizes = hulls, hulls.sizes
@@ -225,20 +221,12 @@ class CompiledLoop:
         self["passes"] += 0.5
         return self.V[2]
 
-    def look_at_all(self) -> None:
-        """Make all samples active and reset the loop, so that an outer step comes next."""
-        self.state["active"] = self.state["end"]
-        for name in ("held_mass", "held_step", "status", "phase", "idle"):
-            self.state[name] = 0
-        self["slack"] = self["best"] = self["nearest"] = np.inf
-
     def run(self, monitor: Monitor, tol: float, most: int = _LIMIT) -> Status:
         """Run at most `most` outer steps, to a relative gap of `tol`; return the status.
 
         A compiled call does several steps at a time if no callback watches.
         """
         self["tol"], self["zero"] = tol, monitor.zero
-        self["verify"] = self.verify
         left = min(monitor.limit(_LIMIT) - monitor.iterations, most)
         watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
         while left > 0:
