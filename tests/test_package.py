@@ -30,7 +30,7 @@ NAMES = """
 EXTENSION = """
     LoweredSet Answer Block BoundDomain Capped Combination ConvexLoss RotationInvariant
     Coupling Domain FoldedConcave Jacobian MassMultipliers Loss MinNorm Monitor Node Penalty Polyhedron
-    Projectable ProximalPenalty SampleWeights Scope SemiSmooth SimplexDomain Size Solver UncertaintySet value
+    Projectable ProximalPenalty SampleWeights Scope SemiSmooth SimplexDomain Solver UncertaintySet value
 """.split()
 
 

@@ -102,15 +102,15 @@ def test_a_path_of_reduced_hulls_costs_less_than_fits(form: Any) -> None:
         assert spent < cold, count
 
 
-def test_a_path_of_caps_goes_on_from_the_active_samples() -> None:
-    """Ten of twelve values take less than one pass each before their proofs."""
+def test_a_path_of_caps_goes_on_from_the_point_before() -> None:
+    """Ten of twelve values take about two passes each before their proofs."""
     X, y = load("breast_cancer")
     grid = list(np.linspace(0.5, 0.6, 12))
     path = ucm.path(ucm.models.nu_svm(0.5), X, y, nu=grid)
     alone = [ucm.solve(ucm.models.nu_svm(nu), X, y) for nu in grid]
     assert {solution.status for solution in path} == {"optimal"}
     spent, cold = (sum(sorted(s.stats.passes for s in group)[:10]) for group in (path, alone))
-    assert spent < 10.0 and spent < 0.25 * cold
+    assert spent < 21.0 and spent < 0.6 * cold
 
 
 def test_a_start_from_a_near_problem() -> None:
@@ -215,13 +215,13 @@ def test_a_path_refuses_samples_that_a_callback_changes() -> None:
 
 
 def test_a_value_of_a_path_goes_on_from_the_one_before() -> None:
-    """The margins, the slopes and the matrix are those of the last value: a step, and a proof."""
+    """The point is that of the last value: about two steps, and a proof."""
     X, y = load("breast_cancer")
     lasso = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
     found = ucm.path(lasso, X, y, n_values=30)
     assert {s.status for s in found} == {"optimal"}
     assert sum(s.stats.passes for s in found) <= 2.6 * len(found)
-    assert sum(s.stats.systems for s in found) <= len(found)
+    assert sum(s.stats.systems for s in found) <= 2 * len(found)
     for solution in (found[9], found[19], found[29]):
         alone = ucm.solve(lasso.with_params(**solution.params), X, y, tol=1e-9)
         assert alone.certificate.dual <= solution.objective

@@ -30,7 +30,6 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.ranges.parameter_range import size_of, smallest_feasible
 from ucm.solvers import ActiveSet
-from ucm.solvers.distance.active_set import HullChain
 
 _EACH = 0.25  # of eps: the relative gap of a solve
 _SAFE = 0.7  # of eps: the target of a step
@@ -39,6 +38,7 @@ _SAME = 1e-12  # of an interval: samples within it change sides together
 _NEAR = 1e-7  # the least relative distance between two values
 _OUTSIDE = 1e-9  # relative violation of weights
 _ZERO = 1e-10  # of the largest norm: a point this close to 0 counts as 0, whatever eps is
+_ENTERED = 1e-5  # of the same distance: values that rounding no longer separates are those where 0 enters
 _LEAST = 0.05  # of the distance of the smallest set: the path ends there, before 0 enters
 
 
@@ -293,17 +293,21 @@ def path_over_interval(
     if between is not None:
         low, high = _ends(hulls, between)
     monitor = Monitor(_EACH * eps, time_limit=time_limit, zero_tol=_ZERO)
-    chain = HullChain(hulls.form_at(low), monitor)
-
-    def from_normal(c: float, w: Vec) -> CapSolution | None:
-        """Return the solution at c for the dual vector w; None if w is 0, as 0 then lies in U."""
-        return hulls.solved(c, chain.weights(), w) if w.any() else None
+    start: Answer | None = None
 
     def solved(c: float) -> CapSolution | None:
-        return from_normal(c, chain.at([h.factor * c for h in hulls.members]))
+        """Return the solution at c, from the one before; None if 0 lies in U."""
+        nonlocal start
+        form, part = hulls.form_at(c), monitor.child(monitor.tol, zero_tol=_ZERO)
+        answer = start = ActiveSet().solve(form, part, start)
+        monitor.count_work(part)
+        length = float(np.linalg.norm(form.matvec(answer.q)))
+        if answer.w is None or length <= _ZERO * form.size(answer.q):
+            return None
+        return hulls.solved(c, answer.q, length * answer.w)
 
     with data.overflow_guard():
-        current = from_normal(low, chain.first(ActiveSet().coarse))
+        current = solved(low)
         if current is None:
             raise ParameterError(_enters(hulls, low))
         size = float(np.linalg.norm(current.x))
@@ -327,6 +331,8 @@ def path_over_interval(
             gap = largest_gap(hulls.members, current, ahead[-1])
             apart = ahead[-1].c / current.c - 1.0
             if gap > eps and apart < _NEAR:
+                if np.linalg.norm(current.x) < _ENTERED * size:
+                    raise ParameterError(_enters(hulls, ahead[-1].c))
                 raise SolverError(
                     f"path: expected a relative gap of {eps:.2g} at {name}={value:.6g}, got "
                     f"{gap:.2g} of values that rounding no longer separates; raise eps, or center the "

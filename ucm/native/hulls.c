@@ -295,7 +295,7 @@ static bool ends(hulls_t *h)
     const bool apart = (1.0 - h->gap) * h->value > SEPARATED * h->largest;
     if (!isfinite(h->sigma) || isnan(h->gap)) h->status = STALLED; /* an overflow: no step helps */
     else if (!h->boxes && h->value <= h->zero * h->largest && !apart) h->status = EMPTY;
-    else if (small_enough(h) && (h->verify <= 0.0 || all_active(h))) h->status = PROVEN;
+    else if (small_enough(h) && all_active(h)) h->status = PROVEN;
     return h->status != UNDERWAY;
 }
 
@@ -402,7 +402,7 @@ static void shrink(hulls_t *h, double reach)
         h->old_theta[c] = h->theta[c];
     }
     h->reach = reach;
-    h->slack = all_active(h) ? INFINITY : smaller(h->slack, larger(1.0, -h->verify) * reach);
+    h->slack = all_active(h) ? INFINITY : smaller(h->slack, reach);
 }
 
 /* --- Newton steps --- */

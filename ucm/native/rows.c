@@ -1,16 +1,16 @@
 /* Products with some rows of a dense or CSR matrix, whose z is `factor` times the row.
 
-   A tag is 2 k + f: row stride * k, and whether it counts among the free ones in H. */
+   A tag is 2 k + f: row k, and whether it counts among the free ones in H. */
 #include "native.h"
 
-static inline int64_t row_of(const rows_t *X, uint32_t tag) { return X->stride * (int64_t)(tag >> 1); }
+static inline int64_t row_of(uint32_t tag) { return (int64_t)(tag >> 1); }
 
 /* out_k = z_k'w */
 VECTORISED void rows_dot(const rows_t *X, int64_t count, const uint32_t *tags, const double *w, double *out)
 {
     const int64_t n = X->n;
     for (int64_t k = 0; k < count; k++) {
-        const int64_t i = row_of(X, tags[k]);
+        const int64_t i = row_of(tags[k]);
         double total = 0.0;
         if (X->starts) {
             for (int64_t e = X->starts[i]; e < X->starts[i + 1]; e++) total += X->values[e] * w[X->columns[e]];
@@ -33,7 +33,7 @@ VECTORISED int64_t rows_move(const rows_t *X, int64_t count, const uint32_t *tag
         if (c == 0.0) continue;
         changed++;
         p[k] = target[k];
-        const int64_t i = row_of(X, tags[k]);
+        const int64_t i = row_of(tags[k]);
         if (X->starts) {
             for (int64_t e = X->starts[i]; e < X->starts[i + 1]; e++) x[X->columns[e]] += c * X->values[e];
         } else {
@@ -56,7 +56,7 @@ VECTORISED int64_t rows_exchange(const rows_t *X, int64_t count, uint32_t *tags,
         if (inside == (tags[k] & 1u) || inside != (sign > 0.0)) continue;
         tags[k] ^= 1u;
         exchanged++;
-        const int64_t i = row_of(X, tags[k]);
+        const int64_t i = row_of(tags[k]);
         if (X->starts) {
             const int64_t end = X->starts[i + 1];
             for (int64_t e = X->starts[i]; e < end; e++) {

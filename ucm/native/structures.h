@@ -3,7 +3,7 @@
 
 /* hulls.c */
 typedef struct {
-    int64_t n, stride;
+    int64_t n;
     double factor;
     const double *values;
     const uint32_t *columns, *starts; /* NULL: dense, row after row */
@@ -18,7 +18,6 @@ typedef struct {
     double offset, excess;     /* of boxes */
     double tol, entries;       /* relative gap to reach; entries of all rows */
     double zero, largest;      /* |x| counts as 0 at `zero` of the largest norm met */
-    double verify;             /* 1: a gap of the active rows is checked on all; -k: held rows may move by k reaches */
     double *w, *x;             /* (n,) the dual vector and the point */
     double *q, *p, *a;         /* proximal centre, trial point, scores */
     double *reference, *caps;  /* scores when last compared; caps of the rows, or NULL */

@@ -1,7 +1,7 @@
-"""Active-set semismooth Newton solver for the nearest points of two hulls, coarse samples first.
+"""Active-set semismooth Newton solver for the nearest points of two hulls.
 
-The method is that of `ucm/native/hulls.c`, its course that of `ucm.solvers.sample_layout`. Zhao, Sun
-and Toh (2010) give the augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
+The method is that of `ucm/native/hulls.c`. Zhao, Sun and Toh (2010) give the augmented Lagrangian; Ito,
+Takeda and Toh (2015), equation (12), the problem.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from ucm.data.linear_map import LinearMap, SampleMap, Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, Session, Solver, Status
-from ucm.language.contracts import Block
+from ucm.forms.solver import Answer, Solver
 from ucm.native.threads import blas_threads
 from ucm.numerics.coordinates import SpanCoordinates
-from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
+from ucm.solvers.sample_layout import CompiledLoop, SampleTables, largest
 
 _TINY = float(np.finfo(float).tiny)
 
@@ -33,16 +32,13 @@ class ActiveSet(Solver[MinNorm]):
     ----------
     max_order
         Largest order of the linear systems, the smaller one of features and samples.
-    coarse
-        Fewest samples of a coarse level.
     """
 
     max_order: int = 2000
-    coarse: int = 1500
     name: ClassVar[str] = "active-set"
 
     def __post_init__(self) -> None:
-        check_fields(self, max_order=COUNT, coarse=COUNT)
+        check_fields(self, max_order=COUNT)
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
@@ -60,29 +56,18 @@ class ActiveSet(Solver[MinNorm]):
             return f"its linear systems would have order {order}, above {self.max_order}"
         return None
 
-    def session(self, form: MinNorm) -> Session[MinNorm]:
-        return _CapsInTurn(self)
-
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         hulls = _Sides(form, monitor)
         with blas_threads(0, hulls.entries):  # one thread factors such systems best
+            loop = CompiledLoop(hulls)
             if start is None:
-                finer = hulls.levels(self.coarse)
-                level = FeatureLevel(hulls, finer.pop())
-                hulls.begin(level)
+                hulls.begin(loop)
             else:
-                finer, level = [], FeatureLevel(hulls, 1)
                 direction = None if start.w is None else hulls.inward(start.w)
-                level.begin_near(hulls.joined(start.q), direction)
-            level, ended = hulls.descend(level, finer, monitor)
-            return self._answer(hulls, level, ended)
-
-    def _answer(self, hulls: _Sides, level: FeatureLevel, ended: Status) -> Answer:
-        q = hulls.blocks(level.weights())
-        if level.stride > 1:  # from w and theta
-            q = hulls.form.begin(Answer(q))
-        message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
-        return Answer(q, hulls.normal(level.w)).after(ended, message)
+                loop.begin_near(hulls.joined(start.q), direction)
+            ended = loop.run(monitor, monitor.tol)
+        message = f"the gap stayed at {loop['gap']:.2g}; raise max_iter or tol"
+        return Answer(hulls.blocks(loop.weights()), hulls.normal(loop.w)).after(ended, message)
 
 
 def _samples(A: LinearMap) -> tuple[Any, float] | None:
@@ -142,10 +127,6 @@ class _Sides(SampleTables):
     def objective(self, found: float) -> float:
         return -found * self.unit
 
-    def begin(self, level: FeatureLevel) -> None:
-        """Start a level at equal weights within each class."""
-        level.begin(np.repeat(self.masses / level.sizes, level.sizes))
-
     def joined(self, q: Sequence[Vec]) -> Vec:
         return np.concatenate([q[k][rows] for k, rows in self.places])
 
@@ -157,180 +138,3 @@ class _Sides(SampleTables):
         for (_, rows), part in zip(self.places, parts, strict=True):
             joint[rows] = part
         return [joint]
-
-
-class HullChain:
-    """Warm-started nearest points of two hulls for a sequence of proportional caps.
-
-    Weights, active samples and sums over the free samples are kept.
-
-    Divided by c, the weights of `c` times the first caps have the first caps and masses `mass / c`, so that
-    those at a cap stay where they are. w and the scores begin on the line through two known ones, and the
-    active samples reach as far as the scores were off the time before.
-
-    Parameters
-    ----------
-    form : the problem, which `ActiveSet` does not refuse, at the first caps
-    """
-
-    level: FeatureLevel
-    largest: float
-    ended: Status
-
-    def __init__(self, form: MinNorm, monitor: Monitor) -> None:
-        self.hulls, self.monitor = _Sides(form, monitor), monitor
-        self.caps, self.masses = _caps(form), self.hulls.masses
-        self.off, self.far, self.c = 0.05, 0.0, 1.0  # off: kinks in units of the spread of the scores
-        self.known: list[tuple[float, Vec, Vec]] = []  # c, w and scores
-
-    def first(self, coarse: int) -> Vec:
-        """Solve at the first caps; return w, scaled to the norm of the nearest point (0 if that is 0)."""
-        hulls = self.hulls
-        with blas_threads(0, hulls.entries):
-            finer = hulls.levels(coarse)
-            level = FeatureLevel(hulls, finer.pop())
-            hulls.begin(level)
-            level, self.ended = hulls.descend(level, finer, self.monitor)
-            self.level = level = level if level.stride == 1 else level.refined(1)
-        level.caps[:], self.largest = self.caps, level["largest"]
-        return self._found(self._scores())
-
-    def at(self, caps: Sequence[float] | Vec) -> Vec:
-        """Solve at caps proportional to the first caps, from the last solution; return w as `first` does.
-
-        The kinks begin as wide as they had to before: narrower where many outer steps were taken, or few
-        Newton steps in one, wider where there were many in one.
-        """
-        level, hulls, monitor = self.level, self.hulls, self.monitor
-        c = float(caps[0] / self.caps[0])
-        w, scores = self._expected(c)
-        with blas_threads(0, hulls.entries):
-            # the caps sum to the mass with room for rounding
-            level.masses[:] = np.minimum(self.masses / c, level.caps * level.sizes / (1.0 + 1e-12))
-            level.thetas *= self.c / c
-            if hulls.center is not None:
-                level.x += hulls.center * (1.0 / c - 1.0 / self.c)
-            level.V[0] = level.V[1]
-            level.w[:], scores, self.c = w / c, scores / c, c
-            width = self.off * float(scores.std())
-            level["sigma"], level["largest"] = level.caps.max() / width, self.largest / c
-            # in widths of the kinks, and in mean errors of predicted scores
-            level["reach"] = max(3.0 * width, self.far)
-            before, monitor.iterations = level["systems"], 0
-            self._whole(scores)
-            level.verify = -4.0  # negative: looked at here, and again after moves of 4 reaches
-            self.ended = level.run(monitor, monitor.tol, most=12)
-            found = self._scores()
-            astray = not self.proven or self._gap(found) > monitor.tol
-            if astray and level["status"] != 2.0 and monitor.may_continue and not monitor.timed_out:
-                self._whole(found)
-                level.verify = 1.0
-                self.ended = level.run(monitor, monitor.tol)
-                found = self._scores()
-            iterations, steps = monitor.iterations, level["systems"] - before
-            # wanted: at most 4 outer steps, each of 1 to 4.5 Newton steps
-            if iterations > 4 or steps < iterations:
-                self.off = max(self.off * 0.5, 1e-4)
-            elif steps > 4.5 * iterations:
-                self.off = min(self.off * 1.6, 1.0)
-            scores -= found
-            self.far = 3.0 * float(np.sqrt(scores @ scores / scores.size))
-        return self._found(found)
-
-    def _expected(self, c: float) -> tuple[Vec, Vec]:
-        """Predict w and the scores at the multiple c of the caps, from the nearest known solutions.
-
-        Linear extrapolation from two of them; the nearest one itself where c is far from both.
-        """
-        nearest = sorted(self.known, key=lambda each: abs(each[0] - c))
-        c1, w1, a1 = nearest[0]
-        for c0, w0, a0 in nearest[1:2]:
-            t = (c - c1) / (c1 - c0)
-            if abs(t) <= 2.0:  # at most two intervals between the known solutions ahead
-                return w1 + t * (w1 - w0), a1 + t * (a1 - a0)
-        return w1, a1
-
-    def _whole(self, scores: Vec) -> None:
-        """Make all samples active, and set their scores."""
-        level = self.level
-        for lo, hi in level.bounds:
-            np.take(scores[lo:hi], level.tags[lo:hi] >> 1, out=level.V[2, lo:hi])
-        level.look_at_all()
-
-    def _scores(self) -> Vec:
-        """Compute the scores of w by a product with all samples, in the order of the samples."""
-        level, scores = self.level, np.empty(self.level.V.shape[1])
-        for X, (lo, hi), factor in zip(self.hulls.tables, level.bounds, self.hulls.factors):
-            scores[lo:hi] = X @ (factor * level.w)
-        self.monitor.passes += 0.5 * self.hulls.share
-        return scores
-
-    def _gap(self, scores: Vec) -> float:
-        """Return the relative duality gap of the scores at the multipliers theta."""
-        level, size = self.level, float(np.linalg.norm(self.level.x))
-        least = 0.0 if self.hulls.center is None else float(self.hulls.center @ level.w) / self.c
-        for (lo, hi), cap, mass, theta in zip(level.bounds, level.caps, level.masses, level.thetas):
-            least += theta * mass - cap * float(np.maximum(theta - scores[lo:hi], 0.0).sum())
-        length = float(np.linalg.norm(level.w))
-        return 1.0 - least / (length * size) if length * size > 0.0 else np.inf
-
-    @property
-    def proven(self) -> bool:
-        """True if the compiled loop proved the tolerance in the last solve."""
-        return self.level["status"] == 1.0
-
-    def _found(self, scores: Vec) -> Vec:
-        level, hulls, c = self.level, self.hulls, self.c
-        older = [each for each in self.known if each[0] != c]
-        self.known = [*older[-2:], (c, c * level.w, c * scores)]
-        w, length = hulls.normal(level.w), c * float(np.linalg.norm(level.x)) * hulls.unit
-        return np.zeros(hulls.form.n) if w is None or level["status"] == 2.0 else length * w
-
-    def weights(self) -> list[Vec]:
-        """Return the weights at the last caps, as parameters by block of the form."""
-        return self.hulls.blocks([self.c * q for q in self.level.weights()])
-
-
-def _caps(form: MinNorm) -> Vec:
-    """Return the declared cap of each hull, not limited by its mass."""
-    return np.array([g.cap for b in form.blocks for g in b.groups or ()])
-
-
-class _CapsInTurn(Session[MinNorm]):
-    """Session over two hulls that warm-starts by a `HullChain` while only the caps change in proportion."""
-
-    solver: ActiveSet
-
-    def __init__(self, solver: ActiveSet) -> None:
-        super().__init__(solver)
-        self.chain: HullChain | None = None
-
-    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        caps, chain = _caps(form), self.chain
-        if not np.isfinite(caps).all():
-            return self.solver.solve(form, monitor, start)
-        if chain is None:
-            self.chain = chain = HullChain(form, monitor)
-            w = chain.first(self.solver.coarse)
-        else:
-            ratio = caps / chain.caps
-            apart = abs(ratio[0] - ratio[1]) > 1e-12 * ratio[0]  # rounding
-            if apart or _without_caps(form) != _without_caps(chain.hulls.form):
-                return self.solver.solve(form, monitor, start)
-            chain.monitor = monitor
-            w = chain.at(caps)
-        if not chain.proven:
-            self.chain = None  # an unproven point is no start for the next solve
-        length = float(np.linalg.norm(w))
-        message = f"the gap stayed at {chain.level['gap']:.2g}; raise max_iter or tol"
-        return Answer(chain.weights(), w / length if length > 0.0 else None).after(chain.ended, message)
-
-
-def _without_caps(form: MinNorm) -> tuple:
-    """Return a key of a problem without its caps: centre; samples, factor and masses of each block."""
-
-    def of(b: Block) -> tuple:
-        X, factor = _samples(b.map) or (None, 0.0)
-        return id(X), factor, [g.mass for g in b.groups or ()]
-
-    return form.center.tobytes(), [of(b) for b in form.blocks]

@@ -1,8 +1,7 @@
 """Active-set Newton solvers for the hinge loss, and for its CVaR, with the squared l2 norm, via the dual.
 
 With `u = 2 c w` the dual of `c |w|^2 + sum top_i max(0, o - t_i) - <v, t> - <r, w>` is, times 2 c, the
-problem over two boxes of `ucm/native/hulls.c`, with `x` from `Z'v + r` on. Its course is that of
-`ucm.solvers.sample_layout`.
+problem over two boxes of `ucm/native/hulls.c`, with `x` from `Z'v + r` on.
 
 The dual of the CVaR, `max over q of sum q_i max(0, o - t_i)` with `sum q = 1, 0 <= q_i <= cap_i`, has these
 boxes and a sum of at most 1. Where the sum is 1, half of it is in each class, and x is the nearest point of
@@ -19,7 +18,7 @@ from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer
-from ucm.solvers.sample_layout import FeatureLevel, SampleTables
+from ucm.solvers.sample_layout import CompiledLoop, SampleTables
 
 _ENOUGH = 0.5  # gap to reach, in tolerances: the certificate rounds differently
 
@@ -74,43 +73,40 @@ class HingeActiveSet(SampleTables):
             return found * self.unit * (self.unit / (2.0 * self.c))
         return self.level * float(self.masses.sum()) - (found * self.unit) ** 2 / (4.0 * self.c)
 
-    def begin(self, level: FeatureLevel) -> None:
-        """Start a level at w = 0, with thetas equal to the offset."""
+    def begin(self, loop: CompiledLoop) -> None:
+        """Start boxes at w = 0, with thetas equal to the offset."""
         if not self.boxes:
-            level.begin(np.repeat(self.masses / level.sizes, level.sizes))
+            super().begin(loop)
             return
-        level.w[:], level.thetas[:] = 0.0, self.offset
+        loop.w[:], loop.thetas[:] = 0.0, self.offset
         # the first smoothed breakpoints are two offsets wide
-        level["sigma"] = 0.5 * float(level.caps.max()) / abs(self.offset)
+        loop["sigma"] = 0.5 * float(loop.caps.max()) / abs(self.offset)
 
     def solve(
         self, form: Composite, monitor: Monitor, start: Answer | None, most: int, part: float = _ENOUGH
     ) -> Answer:
-        """Solve a problem over these samples and losses in at most `most` outer steps a level.
+        """Solve a problem over these samples and losses in at most `most` outer steps.
 
-        The start is an answer with slopes, or a coarse level of the samples; `part` is the gap to reach, in
-        tolerances.
+        The start is an answer with slopes; `part` is the gap to reach, in tolerances.
         """
         self._take(form)
         unit = self.unit * (self.unit / (2.0 * self.c))
+        loop = CompiledLoop(self)
         if start is None or start.slopes is None:
-            coarser = self.levels(1500)  # samples of a coarse level, at least
-            table = FeatureLevel(self, coarser.pop())
-            self.begin(table)
+            self.begin(loop)
         else:
-            coarser, table = [], FeatureLevel(self, 1)
             (w, b), slopes = start.plane, start.slopes
             q = np.concatenate([slopes[rows] for rows in self.rows])
-            table.begin_near(q, w * (2.0 * self.c / self.unit))
-            table.thetas[:] = self.offset - b / unit, self.offset + b / unit
-        table, status = self.descend(table, coarser, monitor, part * monitor.tol, most)
+            loop.begin_near(q, w * (2.0 * self.c / self.unit))
+            loop.thetas[:] = self.offset - b / unit, self.offset + b / unit
+        status = loop.run(monitor, part * monitor.tol, most)
         alpha = np.empty(self.sizes.sum())
-        alpha[np.concatenate(self.rows)] = np.concatenate(table.weights())
-        b = 0.5 * float(table.thetas[1] - table.thetas[0]) * unit
-        self.above = self.level - 0.5 * float(table.thetas.sum()) * unit
+        alpha[np.concatenate(self.rows)] = np.concatenate(loop.weights())
+        b = 0.5 * float(loop.thetas[1] - loop.thetas[0]) * unit
+        self.above = self.level - 0.5 * float(loop.thetas.sum()) * unit
         last = monitor.history[-1]["gap"] if monitor.history else np.inf
         left = f"{monitor.iterations} multiplier steps left a relative gap of {last:.2g}"
-        answer = Answer(w=table.w * (self.unit / (2.0 * self.c)), b=b, slopes=alpha)
+        answer = Answer(w=loop.w * (self.unit / (2.0 * self.c)), b=b, slopes=alpha)
         return answer.after(status, left)
 
 
