@@ -296,11 +296,9 @@ class FlipsLowering(ObjectiveLowering):
 
     @classmethod
     def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
-        data = bound.data
         if bound.hides_features:
             check_features(bound.model)
-            data = in_its_space(data, bound.gram)
-        return (cls(bound.model, data, bound.requested),)
+        return (cls(bound.model, in_its_space(bound.data, bound.gram), bound.requested),)
 
     def describe(self) -> dict[str, str]:
         return {"data": self.describe_data()}
@@ -362,16 +360,13 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 
     Two such losses, one for each class, count as one.
     """
-    if model.needs:
+    G, H = model.dc()
+    if model.needs or H.losses or H.penalties or model.intercept != "free":
         return None
-    convex, concave = model.loss.split()
-    added, subtracted = model.penalty.split()
-    losses, weights = weighed(convex, data)
-    lam = CombinedPenalty(added).square
-    if len(losses) != 1 or model.intercept != "free":
-        return None
-    C, loss = split_scalar(losses[0])
-    if concave or not isinstance(loss, Hinge) or loss.offset != 1.0 or lam is None or subtracted:
+    losses, weights = weighed(G.losses, data)
+    lam = CombinedPenalty(G.penalties).square  # type: ignore[arg-type]
+    C, loss = split_scalar(losses[0]) if len(losses) == 1 else (0.0, None)
+    if not isinstance(loss, Hinge) or loss.offset != 1.0 or lam is None:
         return None
     c = data.factors if weights[0] is None else weights[0]
     return (loss.p, C, lam, c) if c.all() else None
