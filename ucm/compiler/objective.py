@@ -70,6 +70,7 @@ from ucm.solvers.smo.problem import Pairs
 if TYPE_CHECKING:
     import cvxpy as cp
 
+FeatureForm = Composite | DifferenceOfConvex | BestSubset
 Multipliers = Sequence[Vec | None]
 
 _TESTED = 2000  # support vectors whose kernel matrix is tested
@@ -138,7 +139,7 @@ class _PenalizedLowering(Lowering[Form]):
         return verify_objective(self.at(solution), self.data, solution, self._root, tol, **options)
 
 
-class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | BestSubset]):
+class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
     """The lowering of `loss + penalty` to `min G - H`; to `min G` if H is 0 and DCA is not requested."""
 
     def __init__(
@@ -203,11 +204,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
         return Answer(w=w, b=b)
 
     def run(
-        self,
-        solver: Solver[Composite | DifferenceOfConvex | BestSubset],
-        monitor: Monitor,
-        start: Answer | None,
-        starts: int,
+        self, solver: Solver[FeatureForm], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
         if isinstance(solver, DCA) and starts > 1:
             solver = replace(solver, n_starts=starts)
@@ -215,12 +212,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
         with blas_threads(min(m, n), m * n):
             return [self.answer(solver, monitor, start)]
 
-    def answer(
-        self,
-        solver: Solver[Composite | DifferenceOfConvex | BestSubset],
-        monitor: Monitor,
-        start: Answer | None,
-    ) -> Answer:
+    def answer(self, solver: Solver[FeatureForm], monitor: Monitor, start: Answer | None) -> Answer:
         answer = super().answer(solver, monitor, start)
         return replace(answer, w=self.split.G.penalty.project_domain(answer.plane[0]))  # rounding left it
 
@@ -238,9 +230,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
         w, b = declared_plane(self.model, *answer.plane)
         normal = FeatureNormal(self.data.X, w)
         q = iter(answer.multipliers)
-        multipliers = (
-            [next(q) if moves else None for moves in self.split.varies] if answer.multipliers else []
-        )
+        multipliers = [next(q) if moves else None for moves in self.split.varies if answer.multipliers]
         certificate = self.proven(normal, b, answer.slopes, tol, multipliers)
         return Proof(answer, certificate, certificate.primal, w, b)
 
