@@ -260,14 +260,14 @@ def test_one_module_computes_the_lower_bound() -> None:
 
 # --- the way of a solve ---------------------------------------------------------------------------
 SOLVES = [
-    (ucm.models.nu_svm(0.3), 31),
+    (ucm.models.nu_svm(0.3), 30),
     (
         (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos)) - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
-        38,
+        36,
     ),
     (
         ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0),
-        34,
+        32,
     ),  # the fallback of its convex problems, what it refuses, and constraints, which become one
 ]
 

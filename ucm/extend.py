@@ -33,6 +33,7 @@ from ucm.language.domains.simplex import Capped
 from ucm.language.node import Node, RotationInvariant
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.sets.combination import Combination
+from ucm.language.statistics.affine import VectorNode
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,
@@ -84,6 +85,7 @@ __all__ = [
     "SubsetLoss",
     "SubtractedPart",
     "UncertaintySet",
+    "VectorNode",
     "Verification",
     "value",
 ]

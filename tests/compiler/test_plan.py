@@ -259,7 +259,10 @@ def test_the_lowerings_of_every_kind_of_problem() -> None:
     X, y = load("iris")
     data, rows = bind(X, y), first_pass(ucm.open_rows(X, y), None, None)
     models = as_model(ucm.models.nu_svm(0.8), "test"), ucm.models.svm(1.0)
+    few = ucm.Hinge() + ucm.L2() + ucm.Cardinality(2)
+    special = ucm.WassersteinObjective(ucm.Hinge(), eps=0.1), few
     kinds = {BoundModel(model, of).kind for model in models for of in (data, rows)}
+    kinds |= {BoundModel(model, data).kind for model in special}
     kinds.add(
         BoundModel(as_model(ucm.Hull(ucm.signed, weights=ucm.LossBall(ucm.Hinge(2), lam=1.0)), ""), data).kind
     )

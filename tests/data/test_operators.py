@@ -163,6 +163,11 @@ def test_far_samples_are_centred_exactly_and_others_not_at_all() -> None:
         np.testing.assert_array_equal(table + centred.origin, np.round(X * 64) / 64 + shift)
         assert np.abs(table).max() < 4.0
     assert not bind(CSR(np.full((9, 1), 3.7)), y).centred.X.nnz
+    reach = float(np.ptp(X, axis=0).max())
+    for convert in (np.asarray, CSR):  # a constant feature cancels, unless it is large beside the others
+        within, beyond = (convert(np.column_stack([X, np.full(9, c * reach)])) for c in (4.0, 11.0))
+        data = bind(within, y)
+        assert data.centred is data and bind(beyond, y).centred.origin[-1] == 11.0 * reach
 
 
 def refuse(*args: Any, **kwargs: Any) -> None:

@@ -36,7 +36,7 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective, as_declared
 from ucm.language.robust import RobustMargin
-from ucm.language.robust_samples import check_quantities
+from ucm.language.robust_samples import PerSample, check_quantities
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.ranges.relative_sizes import with_numbers
 
@@ -201,7 +201,8 @@ def plan_of(
     """
     check_asked(solver)
     began = time.perf_counter() if began is None else began
-    check_quantities(model, data.per_sample)
+    if data.per_sample or model.nodes_of_type(PerSample):
+        check_quantities(model, data.per_sample)
     if data.source is None:
         for samples in model.nodes_of_type(SampleNode):
             samples.rows(data)  # refuses a group without samples before any computation

@@ -70,6 +70,7 @@ from ucm.solvers.smo.problem import Pairs
 if TYPE_CHECKING:
     import cvxpy as cp
 
+FeatureForm = Composite | DifferenceOfConvex | BestSubset
 Multipliers = Sequence[Vec | None]
 
 _TESTED = 2000  # support vectors whose kernel matrix is tested
@@ -138,7 +139,7 @@ class _PenalizedLowering(Lowering[Form]):
         return verify_objective(self.at(solution), self.data, solution, self._root, tol, **options)
 
 
-class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | BestSubset]):
+class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
     """The lowering of `loss + penalty` to `min G - H`; to `min G` if H is 0 and DCA is not requested."""
 
     def __init__(
@@ -203,11 +204,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
         return Answer(w=w, b=b)
 
     def run(
-        self,
-        solver: Solver[Composite | DifferenceOfConvex | BestSubset],
-        monitor: Monitor,
-        start: Answer | None,
-        starts: int,
+        self, solver: Solver[FeatureForm], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
         if isinstance(solver, DCA) and starts > 1:
             solver = replace(solver, n_starts=starts)
@@ -215,12 +212,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
         with blas_threads(min(m, n), m * n):
             return [self.answer(solver, monitor, start)]
 
-    def answer(
-        self,
-        solver: Solver[Composite | DifferenceOfConvex | BestSubset],
-        monitor: Monitor,
-        start: Answer | None,
-    ) -> Answer:
+    def answer(self, solver: Solver[FeatureForm], monitor: Monitor, start: Answer | None) -> Answer:
         answer = super().answer(solver, monitor, start)
         return replace(answer, w=self.split.G.penalty.project_domain(answer.plane[0]))  # rounding left it
 
@@ -238,9 +230,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex | Best
         w, b = declared_plane(self.model, *answer.plane)
         normal = FeatureNormal(self.data.X, w)
         q = iter(answer.multipliers)
-        multipliers = (
-            [next(q) if moves else None for moves in self.split.varies] if answer.multipliers else []
-        )
+        multipliers = [next(q) if moves else None for moves in self.split.varies if answer.multipliers]
         certificate = self.proven(normal, b, answer.slopes, tol, multipliers)
         return Proof(answer, certificate, certificate.primal, w, b)
 
@@ -296,11 +286,9 @@ class FlipsLowering(ObjectiveLowering):
 
     @classmethod
     def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
-        data = bound.data
         if bound.hides_features:
             check_features(bound.model)
-            data = in_its_space(data, bound.gram)
-        return (cls(bound.model, data, bound.requested),)
+        return (cls(bound.model, in_its_space(bound.data, bound.gram), bound.requested),)
 
     def describe(self) -> dict[str, str]:
         return {"data": self.describe_data()}
@@ -362,16 +350,13 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 
     Two such losses, one for each class, count as one.
     """
-    if model.needs:
+    G, H = model.dc()
+    if model.needs or H.losses or H.penalties or model.intercept != "free":
         return None
-    convex, concave = model.loss.split()
-    added, subtracted = model.penalty.split()
-    losses, weights = weighed(convex, data)
-    lam = CombinedPenalty(added).square
-    if len(losses) != 1 or model.intercept != "free":
-        return None
-    C, loss = split_scalar(losses[0])
-    if concave or not isinstance(loss, Hinge) or loss.offset != 1.0 or lam is None or subtracted:
+    losses, weights = weighed(G.losses, data)
+    lam = CombinedPenalty(G.penalties).square  # type: ignore[arg-type]
+    C, loss = split_scalar(losses[0]) if len(losses) == 1 else (0.0, None)
+    if not isinstance(loss, Hinge) or loss.offset != 1.0 or lam is None:
         return None
     c = data.factors if weights[0] is None else weights[0]
     return (loss.p, C, lam, c) if c.all() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from ucm import solvers
 from ucm.errors import ParameterError, SolverError, brief, did_you_mean
@@ -55,13 +55,12 @@ def _small(form: MinNorm | Composite) -> bool:
 
 
 def _systems_pay(form: MinNorm) -> bool:
-    """True if the Newton systems cost less than the passes that they save, or the blocks are coupled.
+    """True if the Newton systems of uncoupled blocks cost less than the passes that they save.
 
     A system of order k takes k^3 operations, of wide sparse samples ten times as many as the passes take.
-    Coupled blocks have no such choice.
     """
     order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
-    return bool(form.couplings) or float(order) ** 3 <= _CUBES * _entries(form)
+    return not form.couplings and float(order) ** 3 <= _CUBES * _entries(form)
 
 
 def _without_hulls(form: MinNorm) -> bool:
@@ -285,12 +284,13 @@ def choose(form: StandardForm, requested: str | Solver) -> Solver | None:
 
     None if the solver asked for takes another form, or no row is automatic; an error if it refuses.
     """
-    if isinstance(form, DifferenceOfConvex | BestSubset):
+    asked = requested_solvers(requested, type(form))
+    if _has_convex_problems(form) and all(type(solver) is _AROUND[type(form)] for solver in asked):
         return _around(form, requested)
     if requested == "auto":
         fitting = (r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form))
         return next(fitting, None)
-    reasons = [(solver, refusal(solver, form)) for solver in requested_solvers(requested, type(form))]
+    reasons = [(solver, refusal(solver, form)) for solver in asked]
     for solver, why in reasons:
         if why is None:
             return solver
@@ -303,9 +303,8 @@ def choose(form: StandardForm, requested: str | Solver) -> Solver | None:
 
 def fallbacks(form: StandardForm, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
     """Yield the fallbacks of the chosen solver that take the form; none for a requested one or one around."""
-    if isinstance(form, DifferenceOfConvex | BestSubset):
-        return
-    yield from (s for s in _following(form, chosen, requested) if refusal(s, form) is None)
+    if not _has_convex_problems(form):
+        yield from (s for s in _following(form, chosen, requested) if refusal(s, form) is None)
 
 
 def _following(form: StandardForm, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
@@ -323,39 +322,31 @@ def fallback_names(form: StandardForm, chosen: Solver, requested: str | Solver) 
     following = list(fallbacks(form, chosen, requested))
     while chosen.inner_solvers:
         chosen, *following = chosen.inner_solvers
-    if isinstance(form, DifferenceOfConvex | BestSubset):
+    if _has_convex_problems(form):
         following = [solver for solver in following if continues(solver, form.G)]
     return [solver.name for solver in following]
 
 
-_AROUND: dict[type, type[DCA] | type[solvers.BranchAndBound]] = {
-    DifferenceOfConvex: DCA,
-    BestSubset: solvers.BranchAndBound,
-}
+Outer = type[DCA] | type[solvers.BranchAndBound]
+_AROUND: dict[type, Outer] = {DifferenceOfConvex: DCA, BestSubset: solvers.BranchAndBound}
 """The solvers of forms with a convex problem G, around a solver of such problems."""
 
 
-def _inside(form: DifferenceOfConvex | BestSubset, requested: str | Solver) -> str | Solver:
-    """Return the solver that is requested for the convex problems of a form, or "auto"."""
-    outer = _AROUND[type(form)]
+def _has_convex_problems(form: object) -> TypeGuard[DifferenceOfConvex | BestSubset]:
+    return type(form) in _AROUND
+
+
+def _inside(outer: Outer, requested: str | Solver) -> str | Solver:
+    """Return the solver that is requested for the convex problems inside of another solver, or "auto"."""
     if isinstance(requested, outer):
         return requested.inner or "auto"
     return "auto" if requested == outer.name else requested
 
 
 def _around(form: DifferenceOfConvex | BestSubset, requested: str | Solver) -> Solver | None:
-    """Return the solver of a form with one for its convex problems inside; None without such a solver.
-
-    A solver of one's own that takes the form is returned as it is.
-    """
+    """Return the solver of a form with one for its convex problems inside; None without such a solver."""
     outer = _AROUND[type(form)]
-    for own in requested_solvers(requested, type(form)):
-        if type(own) is not outer:
-            why = own.refuse(form)
-            if why is None:
-                return own
-            raise SolverError(f'solver {own.name!r} does not take this model: {why}; use solver="auto"')
-    asked = _inside(form, requested)
+    asked = _inside(outer, requested)
     inner = choose(form.G, asked)
     if inner is None or type(form.G) not in inner.takes:
         return None
@@ -398,14 +389,13 @@ _BY_FORM = {
 
 def routes(form: object) -> tuple[Route, ...]:
     """Return the table rows of a form; for one that is not convex, of its convex problems."""
-    kind = type(form.G if isinstance(form, DifferenceOfConvex | BestSubset) else form)
-    return _BY_FORM.get(kind, ())
+    return _BY_FORM.get(type(form.G if _has_convex_problems(form) else form), ())
 
 
 def verdicts(form: StandardForm, requested: str | Solver, chosen: Solver | None) -> list[tuple[str, str]]:
     """Return (solver name, text) for the rows of a form: chosen, possible, or refused with the reason."""
-    if isinstance(form, DifferenceOfConvex | BestSubset) and chosen is not None and chosen.inner_solvers:
-        return verdicts(form.G, _inside(form, requested), chosen.inner_solvers[0])
+    if _has_convex_problems(form) and chosen is not None and chosen.inner_solvers:
+        return verdicts(form.G, _inside(_AROUND[type(form)], requested), chosen.inner_solvers[0])
     if requested != "auto":
         return [] if chosen is None else [(chosen.name, "chosen, by name")]
     rows: list[tuple[str, str]] = []

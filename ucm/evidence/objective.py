@@ -92,7 +92,7 @@ def certify_objective(
     of the set is a lower bound. Up to three weights are tried: the `multipliers`, with the maximal weights at
     (w, b) in place of None; the maximal weights; and those whose slopes at (w, b) are nearest to `slopes`.
     """
-    if isinstance(normal, FeatureNormal) and (model.penalised or norms_of(model)):
+    if isinstance(normal, FeatureNormal) and (model.penalised or "perturbations" in model.needs):
         w, b = lifted_plane(model, normal.w, b)
         model, data = lifted(model, data)
         normal = FeatureNormal(data.X, w)

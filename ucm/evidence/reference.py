@@ -129,9 +129,9 @@ def majorant(
     t = cp.Variable(data.m, name="t")
     scope = Parameters()
     margin = cp.multiply(data.y, Z @ omega + bias)
-    whole = model.cvxpy(t, w_unscaled, data.factors, scope)
-    if whole is not None:
-        return cp.Problem(cp.Minimize(whole[0] + scope.zero()), [t == margin, *whole[1]])
+    if "flips" in model.needs:
+        height, constraints = model.cvxpy(t, w_unscaled, data.factors, scope)  # type: ignore[attr-defined]
+        return cp.Problem(cp.Minimize(height + scope.zero()), [t == margin, *constraints])
     total: cp.Expression = cp.Constant(0.0)
     for loss in G.losses:
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)

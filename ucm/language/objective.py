@@ -438,15 +438,6 @@ class Objective(SolvableModel, Term, RotationInvariant):
         """The variables of the minimum: w, and b if it is free."""
         return "w, b" if self.intercept == "free" else "w"
 
-    def cvxpy(
-        self, t: cp.Expression, w: cp.Expression, weights: Vec, scope: Scope
-    ) -> tuple[cp.Expression, list[cp.Constraint]] | None:
-        """Return an objective with "flips" at the margins t and w in CVXPY, and its constraints; else None.
-
-        `weights` are those of the samples.
-        """
-        return None
-
     def score(self, x: str) -> str:
         """Return the formula of the score of a sample x; a penalised intercept is one more feature."""
         if self.intercept == "free":

@@ -50,14 +50,13 @@ from ucm.language.statistics.affine import (
     Statistic,
     VectorNode,
 )
-from ucm.language.terms import Bound, ConvexLoss, ProximalPenalty, Subgroup
+from ucm.language.terms import NEGLIGIBLE, Bound, ConvexLoss, ProximalPenalty, Subgroup
 
 Sort = TypeVar("Sort", bound=Node)
 _REMEDY = (
     "write Ball(0, r), Ball(0, r, p=inf), np.diag(sizes) @ Ball(0, 1, p=inf) for a box, Ellipsoid(0, S, r), "
     "a multiple or a sum of these, or per_sample('radius') * Ball(0, 1)"
 )
-_ROUNDING = 1e-12  # of a dual point: an entry that counts as 0
 
 
 # --- quantities for each sample --------------------------------------------------------------------
@@ -221,7 +220,7 @@ class RootNorm(ProximalPenalty):
 
     def gauge(self, z: Vec) -> float:
         e, V = self.form.factors
-        if np.abs(self.form.project_onto_domain_cone(z) - z).max(initial=0.0) > _ROUNDING * np.abs(z).max():
+        if np.abs(self.form.project_onto_domain_cone(z) - z).max(initial=0.0) > NEGLIGIBLE * np.abs(z).max():
             return np.inf
         return float(np.linalg.norm((V.T @ z) / np.sqrt(e)))
 

@@ -40,6 +40,7 @@ Bound = float | Vec
 """A bound for all coordinates, or an array with a bound for each coordinate."""
 Subgroup = Sequence[str | float] | np.ndarray | None
 """The group of each sample, (m,); None where samples have none."""
+NEGLIGIBLE = 1e-12  # of a dual point: an entry that counts as 0
 _FAR = 60.0  # the power of 2 from which on a gauge counts as inf, and its inverse as 0
 _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 

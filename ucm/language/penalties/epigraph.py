@@ -17,10 +17,9 @@ from ucm.language import cvx as cp
 from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.combined import CombinedPenalty
-from ucm.language.terms import Bound, ProximalPenalty, last, shrink_box
+from ucm.language.terms import NEGLIGIBLE, Bound, ProximalPenalty, last, shrink_box
 
 _HOLDS = 1e-9  # of a norm: a violation that counts as rounding
-_ROUNDING = 1e-12  # of a dual point: an entry that counts as 0
 _STEP = 1e-6  # relative, for the derivative of a proximal map in its multiplier
 _STEPS = 100  # of the search for a multiplier
 
@@ -54,7 +53,7 @@ class OfFirst(ProximalPenalty):
         return self.penalty.conjugate(z[:-1])
 
     def gauge(self, z: Vec) -> float:
-        return self.penalty.gauge(z[:-1]) if abs(z[-1]) <= _ROUNDING * np.abs(z).max() else np.inf
+        return self.penalty.gauge(z[:-1]) if abs(z[-1]) <= NEGLIGIBLE * np.abs(z).max() else np.inf
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
         return np.append(self.penalty.project_onto_domain_cone(z[:-1]), 0.0)
@@ -180,12 +179,12 @@ class Epigraph(ProximalPenalty):
 
     def gauge(self, z: Vec) -> float:
         z, c = z[:-1], -float(z[-1])
-        if c < -_ROUNDING * np.abs(z).max(initial=0.0):
+        if c < -NEGLIGIBLE * np.abs(z).max(initial=0.0):
             return np.inf
         c = max(c, 0.0)
         top = CombinedPenalty(self.terms).gauge(z) if self.terms else np.inf
         if top == np.inf:
-            inside = self._sum(c).gauge(z) <= 1.0 + _ROUNDING
+            inside = self._sum(c).gauge(z) <= 1.0 + NEGLIGIBLE
             return (1.0 if self.terms else 0.0) if inside else np.inf
         return last(lambda s: self._sum(c, s).gauge(z) > 1.0, 0.0, top)[1] if top > 0.0 else 0.0
 
