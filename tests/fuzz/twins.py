@@ -403,9 +403,17 @@ def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: fl
         size = np.abs(A) @ np.abs(w)
         size = missed * (np.maximum(size, np.abs(A).sum(axis=1) * np.abs(w).max()) + TINY)
         return 0.0 if np.all(A @ w >= low - size) and np.all(A @ w <= high + size) else math.inf
-    if kind not in (
-        "Quadratic", "GroupLasso", "GroupMCP", "KSupport", "Cardinality",
-    ) and getattr(term, "weights", None) is None:
+    if (
+        kind
+        not in (
+            "Quadratic",
+            "GroupLasso",
+            "GroupMCP",
+            "KSupport",
+            "Cardinality",
+        )
+        and getattr(term, "weights", None) is None
+    ):
         w = np.append(w, last)
     a = np.abs(w)
     if kind == "L1":

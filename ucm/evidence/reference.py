@@ -38,6 +38,7 @@ from ucm.numerics.conic_programs import accuracy, attempt
 _AGREED = 1e-6  # relative difference up to which two objectives agree
 _TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
 _ATTEMPTS = (accuracy("CLARABEL", _TIGHT), {})
+_AT_SOLUTION = "the convex problem at the solution; this confirms no global optimum"
 _REDUCED = 5e-5  # its accuracy where it reports an inaccurate solution
 
 
@@ -214,6 +215,7 @@ class Verification:
     violation : relative distance of the solution from U, by the definition of U
     status, reference_status : statuses of both solves
     reference_solver : the solver behind CVXPY
+    scope : of a non-convex model the problem that both have solved, which confirms no global optimum; else ""
     """
 
     agrees: bool
@@ -226,6 +228,7 @@ class Verification:
     status: str
     reference_status: str
     reference_solver: str
+    scope: str = ""
 
     def __bool__(self) -> bool:
         return self.agrees
@@ -240,7 +243,8 @@ class Verification:
         }
         if not math.isnan(self.x_distance):
             facts["points"] = f"{self.x_distance:.2g} apart, {self.x_allowed:.2g} allowed (relative)"
-        return {**facts, "outside U": f"{self.violation:.2g} relative"}
+        facts["outside U"] = f"{self.violation:.2g} relative"
+        return {**facts, "compared": self.scope} if self.scope else facts
 
     def __str__(self) -> str:
         verdict = "agrees with" if self.agrees else "DIFFERS from"
@@ -376,7 +380,7 @@ def verify_stationary(
     bound = solution.certificate.dual
     if bound > 0.0 and contradiction(model, data, form, bound, solution.size):
         verification = replace(verification, agrees=False)
-    return verification
+    return replace(verification, scope=_AT_SOLUTION)
 
 
 def verify_objective(
@@ -410,4 +414,7 @@ def verify_objective(
     worst = max(results, key=lambda end: abs(end.value - objective))
     origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed, b=0.0, per_sample=data.per_sample)
     least = min((loss.lowest() for loss in model.dc()[0].pointwise), default=0.0)
-    return compared(solution, worst, tol, objective=objective, unit=origin, least=least)
+    found = compared(solution, worst, tol, objective=objective, unit=origin, least=least)
+    if not model.convex:
+        return replace(found, scope=_AT_SOLUTION)
+    return found
