@@ -77,6 +77,19 @@ def test_an_augmented_lagrangian_tells_a_stall_from_a_limit() -> None:
     assert short.status == "max_iter" and "raise max_iter" in short.message
 
 
+@pytest.mark.parametrize(("solver", "norm"), [("ssnal", 2.0), ("level-set", 1.5)])
+def test_solvers_of_distances_tell_a_stall_from_a_limit(solver: str, norm: float) -> None:
+    y = np.where(np.arange(30) % 2, 1.0, -1.0)
+    X = np.random.default_rng(0).standard_normal((30, 4)) + 2.0 * y[:, None] + 1e6
+    U = (ucm.Ellipsoid(pos.mean, pos.cov, 0.5) & ucm.Hull(pos)) - ucm.Hull(ucm.neg)
+    plan = ucm.compile(ucm.RobustMargin(U, norm), X, y, solver=solver)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        stalled, short = plan.solve(tol=1e-300), plan.solve(tol=1e-300, max_iter=1)
+    assert stalled.status == "stalled" and "raise max_iter" not in stalled.message
+    assert short.status == "max_iter" and "raise max_iter" in short.message
+
+
 def test_apg_gives_up_where_the_gap_falls_no_more() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 4)) * 10.0 ** np.arange(0.0, -16.0, -4.0)

@@ -344,6 +344,11 @@ class BestSubsetLowering(ObjectiveLowering):
         parts = (tuple(np.setdiff1d(np.flatnonzero(kind), known).tolist()) for kind in kinds)
         return replace(self.model, penalty=fixed(self.model.penalty, *parts))
 
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        found, count = super().verify(solution, tol, **options), int(np.count_nonzero(solution.w))
+        scope = f"the best weights of the {count} features of the solution; others could be better"
+        return replace(found, scope=scope)
+
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
     """Return (p, C, lam, sample weights) of `C * Hinge(p) + lam * L2()`; None for another model, or weight 0.

@@ -40,6 +40,7 @@ _AGREED = 1e-6  # relative difference up to which two objectives agree
 _TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
 _ATTEMPTS = (accuracy("CLARABEL", _TIGHT), {})
 _MENDED = 1e-9  # accuracy of another reference solver that is off at its default
+_AT_SOLUTION = "the convex problem at the solution; this confirms no global optimum"
 _REDUCED = 5e-5  # its accuracy where it reports an inaccurate solution
 _WITHOUT_BOUND = ("zero_in_set", "unattained", "indefinite")  # statuses that claim no lower bound
 
@@ -220,6 +221,7 @@ class Verification:
     bound : the lower bound that is compared with the reference; NaN if none is
     finding : the first side that is wrong, with figures and likely causes; None if both agree, or if no side
         is known to be wrong
+    scope : of a non-convex model the problem that both have solved, which confirms no global optimum; else ""
     """
 
     agrees: bool
@@ -234,6 +236,7 @@ class Verification:
     reference_solver: str
     bound: float = math.nan
     finding: Finding | None = None
+    scope: str = ""
 
     def __bool__(self) -> bool:
         return self.agrees
@@ -255,7 +258,7 @@ class Verification:
             facts["wrong"] = f"{self.finding.side}: {self.finding.what}"
             name = "remedy" if self.finding.side == "reference" else "cause"
             facts |= {name if k == 0 else f"{name} {k + 1}": c for k, c in enumerate(self.finding.causes)}
-        return facts
+        return {**facts, "compared": self.scope} if self.scope else facts
 
     def __str__(self) -> str:
         if self.finding is not None and self.finding.side == "reference":
@@ -434,7 +437,7 @@ def verify_stationary(
     bound = solution.certificate.dual
     if bound > 0.0 and contradiction(model, data, form, bound, solution.size):
         verification = replace(verification, agrees=False)
-    return verification
+    return replace(verification, scope=_AT_SOLUTION)
 
 
 def verify_objective(
@@ -468,4 +471,7 @@ def verify_objective(
     worst = max(results, key=lambda end: abs(end.value - objective))
     origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed, b=0.0, per_sample=data.per_sample)
     least = min((loss.lowest() for loss in model.dc()[0].pointwise), default=0.0)
-    return compared(solution, worst, tol, objective=objective, unit=origin, least=least)
+    found = compared(solution, worst, tol, objective=objective, unit=origin, least=least)
+    if not model.convex:
+        return replace(found, scope=_AT_SOLUTION)
+    return found

@@ -57,7 +57,7 @@ class LevelSetNewton(Solver[MinNorm]):
         solver = next(s for s in self.inner if s.refuse(_with_ball(form, 1.0)) is None)
         q = form.begin(start)
         # four gaps in a row above 0.9 times the gap before
-        lower, upper, best, stalled = -np.inf, np.inf, np.inf, Stall(4, 0.9)
+        lower, upper, best, stalled, ends = -np.inf, np.inf, np.inf, Stall(4, 0.9), False
         answer, ball = Answer(q), np.zeros(form.n)
         for step in range(1, monitor.limit(60) + 1):
             problem = _with_ball(form, max(lower, 0.0))
@@ -90,11 +90,12 @@ class LevelSetNewton(Solver[MinNorm]):
                 return answer
             if ends:
                 break
+        remedy = "scale the features" if ends else "raise max_iter"
         message = (
-            f"the gap stayed at {best:.2g} after {monitor.iterations} steps; raise max_iter, scale the "
-            'features, or take solver="clarabel"'
+            f"the gap stayed at {best:.2g} after {monitor.iterations} steps; {remedy}, or take "
+            'solver="clarabel"'
         )
-        return answer.ended("max_iter", message)
+        return answer.ended("stalled" if ends else "max_iter", message)
 
 
 def _with_ball(form: MinNorm, t: float) -> MinNorm:

@@ -166,7 +166,8 @@ class _Iterate:
         q, w, multipliers = self.best_point
         if status == "converged":
             q, w, multipliers = self.q, self.w, self.multipliers
-        message = f"the gap stayed at {self.best:.2g}; raise max_iter or tol, or scale the features"
+        remedy = "raise max_iter" if status == "max_iter" else "scale the features, or raise tol"
+        message = f"the gap stayed at {self.best:.2g}; {remedy}"
         return Answer(q, w, multipliers=multipliers).after(status, message)
 
     def run(self) -> Status:
@@ -197,7 +198,7 @@ class _Iterate:
             if stop or monitor.timed_out:
                 return "interrupted"
             if ends:
-                break
+                return "stalled"
             self._grow(growth(steps, 3.0))  # 3.0 where no Newton step was needed
         return "max_iter"
 
