@@ -268,8 +268,10 @@ def test_the_simplex_in_an_entropy_ball_against_nested_roots(n: int, labelled: b
 @pytest.mark.parametrize("share", [1e-10, 1e-4, 0.5, 0.999, 1.0 - 1e-9])
 @pytest.mark.parametrize("labelled", [False, True])
 def test_the_support_of_an_entropy_ball_of_any_size(labelled: bool, share: float) -> None:
-    """Its multiplier is far from the range of g: the two largest entries differ by 1e-6 of it, and 1e-6 / lam
-    is large for the largest balls. The entropy of the answer is the radius, and its multipliers are stationary."""
+    """The two largest entries differ by 1e-6 of the range of g, so that lam is far from it in the largest balls.
+
+    The entropy of the answer is the radius, and its multipliers are stationary.
+    """
     g = np.array([1.0, 0.0, 1.0 - 1e-6, 0.3, 1.0 - 2e-6, 0.3 + 1e-6])
     y = np.array([1.0, 1.0, 1.0, -1.0, 1.0, -1.0]) if labelled else NONE
     parts = [y > 0, y < 0] if labelled else [np.ones(6, bool)]
