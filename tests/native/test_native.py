@@ -265,11 +265,24 @@ def test_the_simplex_in_an_entropy_ball_against_nested_roots(n: int, labelled: b
         assert_allclose(out, soft(lam), atol=1e-10)
 
 
+@pytest.mark.parametrize("scale", [0.3, 3.0, 30.0])
+def test_entries_of_every_size_of_an_entropy_ball_are_exact(scale: float) -> None:
+    """The Wright function has three starts, and is exp(z) below -40: each entry is exact by itself."""
+    v, out = np.linspace(-scale, scale, 200), np.empty(200)
+    for radius in (0.5, 1.0, 2.0):
+        lam, theta, _, good = of_entropy("project_entropy", v, NONE, radius, 0.0, scale, out=out)
+        assert good == 1.0 and entropy(out) == pytest.approx(radius, abs=1e-12)
+        exact = lam * wrightomega((v - theta) / lam - 1.0 - np.log(200 * lam)).real
+        assert_allclose(out, exact, rtol=1e-10, atol=1e-300)
+
+
 @pytest.mark.parametrize("share", [1e-10, 1e-4, 0.5, 0.999, 1.0 - 1e-9])
 @pytest.mark.parametrize("labelled", [False, True])
 def test_the_support_of_an_entropy_ball_of_any_size(labelled: bool, share: float) -> None:
-    """Its multiplier is far from the range of g: the two largest entries differ by 1e-6 of it, and 1e-6 over
-    lam is large for the largest balls. The entropy is the radius, and the multipliers are stationary."""
+    """The two largest entries differ by 1e-6 of the range of g, and lam is far from it in the largest balls.
+
+    The entropy of the answer is the radius, and its multipliers are stationary.
+    """
     g = np.array([1.0, 0.0, 1.0 - 1e-6, 0.3, 1.0 - 2e-6, 0.3 + 1e-6])
     y = np.array([1.0, 1.0, 1.0, -1.0, 1.0, -1.0]) if labelled else NONE
     parts = [y > 0, y < 0] if labelled else [np.ones(6, bool)]
