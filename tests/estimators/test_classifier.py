@@ -183,7 +183,8 @@ def test_tools_of_scikit_learn_with_the_smaller_label_as_class_plus_one(mixed: t
 def test_no_model_is_the_squared_hinge(apart: tuple) -> None:
     clf = ucm.Classifier().fit(*apart)
     assert clf.model is None
-    assert "model__C" not in clf.get_params()
+    assert clf.get_params()["model__C"] == 0.1 and "model__C" not in clf.get_params(deep=False)
+    assert ucm.Classifier().set_params(model__C=3.0, kernel="rbf").model == psvm(2.0, 3.0)
     assert clf.plan_.model == psvm(2.0, 0.1)
     assert clf.plan_.verify().agrees
     assert_array_equal(clf.coef_, ucm.Classifier(psvm(2.0, 0.1)).fit(*apart).coef_)
@@ -381,8 +382,10 @@ def test_unknown_parameters_are_refused() -> None:
         clf.set_params(gama=1.0)
     with pytest.raises(ucm.CompositionError, match=r"no parameter 'kappa'.*it has nu"):
         clf.set_params(model__kappa=1.0)
-    with pytest.raises(ucm.ParameterError, match="model__nu is a parameter of the model"):
+    with pytest.raises(ucm.CompositionError, match=r"no parameter 'nu' in Param\('C', 0.1\).*it has C"):
         ucm.Classifier().set_params(model__nu=0.3)
+    with pytest.raises(ucm.ParameterError, match="model__nu is a parameter of the model"):
+        untyped.Classifier("rbf").set_params(model__nu=0.3)
     assert clf.model == nu_svm(0.3)
 
 
@@ -476,6 +479,44 @@ def test_intercepts_are_those_of_liblinear(mixed: tuple, loss: str, options: dic
 def test_intercepts_that_are_refused(mixed: tuple, model: Any, options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ucm.Classifier(model, **options).fit(*mixed)
+
+
+# --- errors -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("fit", "words"),
+    [
+        (lambda clf, X, y: clf.fit(np.where(X[0, 0] == X, np.nan, X), y), "NaN; .*SimpleImputer"),
+        (lambda clf, X, y: clf.fit(X, y[1:]), r"samples: \[20, 19\]; give as many labels as X has rows$"),
+        (lambda clf, X, y: clf.fit(X, y).predict(X[:, :1]), "expecting 2 features.*; give the features of"),
+        (lambda clf, X, y: clf.fit(X, y).predict(X[0]), r"1D array instead; write X.reshape\(1, -1\)"),
+        (lambda clf, X, y: clf.fit(X, X[:, 0]), "continuous.*; give class labels"),
+        (lambda clf, X, y: clf.fit(np.full(X.shape, "a"), y), "convert string.*; encode text"),
+        (
+            lambda clf, X, y: clf.fit(X, y, raduis=y),
+            "an argument of fit: .*got 'raduis' too; correct the name",
+        ),
+        (lambda clf, X, y: clf.set_params(model="rbf").fit(X, y), r"a RobustMargin or loss \+ lam"),
+    ],
+)
+def test_the_remedy_is_of_the_cause(fit: Any, words: str) -> None:
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    with pytest.raises(ucm.UCMError, match=words):
+        fit(ucm.Classifier(), X, np.arange(20) % 2)
+
+
+def test_object_labels_with_weights_and_folds_without_a_class() -> None:
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    y = np.array(["b", "m"], dtype=object)[np.arange(20) % 2]
+    with pytest.raises(ucm.DataError, match="zeros for all of class 'm'"):
+        ucm.Classifier().fit(X, y, sample_weight=(y == "b").astype(float))
+    folds = [(np.flatnonzero(y == "b"), np.flatnonzero(y == "m"))]
+    with pytest.raises(ucm.DataError, match="no sample of class 'm' to train on"):
+        ucm.ClassifierCV(param_range=[1.0], cv=folds).fit(X, y)
+
+
+def test_the_nearest_parameter_of_a_model_is_named() -> None:
+    with pytest.raises(ucm.CompositionError, match=r"no parameter 'kapa' in .*; did you mean kappa"):
+        ucm.Classifier(mm_mpm(0.5)).set_params(model__kapa=1.0)
 
 
 # --- pickles, refits ----------------------------------------------------------------------------
@@ -724,14 +765,14 @@ def spoiled(number: float) -> np.ndarray:
 
 BAD_DATA = {
     "nan": (spoiled(np.nan), Y2, "NaN"),
-    "inf": (spoiled(np.inf), Y2, "infinity.*finite numbers"),
+    "inf": (spoiled(np.inf), Y2, "infinity.*; replace infinite values"),
     "nan, sparse": (sparse.csr_matrix(spoiled(np.nan)), Y2, "NaN"),
     "nan in y": (X4, np.where(Y2 == 1, np.nan, 0.0), "y contains NaN"),
     "one class": (X4, 0 * Y2, r"expected two classes, got one class \(all labels are 0\); add"),
     "empty": (X4[:0], Y2[:0], r"0 sample\(s\)"),
     "lengths": (X4, Y2[:-1], r"inconsistent numbers of samples: \[6, 5\]; give"),
     "zero features": (X4[:, :0], Y2, r"0 feature\(s\)"),
-    "strings": ([["a"], ["b"]], [0, 1], "could not convert string to float: 'a'; give a table"),
+    "strings": ([["a"], ["b"]], [0, 1], "could not convert string to float: 'a'; encode text"),
     "one dimension": (X4[:, 0], Y2, "Expected 2D array.*reshape"),
     "regression": (
         X4,

@@ -30,6 +30,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import ucm
 from ucm import neg, pos
 from ucm.data.moments import Moments, without_each
+from ucm.estimators import progress
 from ucm.estimators.moments import left_out_scores
 from ucm.language.models import biased_l2_nu_svm, mm_fda, mm_mpm, nu_svm, psvm, svm
 
@@ -455,6 +456,45 @@ def test_the_score_is_that_of_scoring(cancer: Table) -> None:
     search = ucm.ClassifierCV(mm_fda(0.5), param_range=2, scoring="roc_auc", cv=3).fit(X, y)
     expected = roc_auc_score(y, search.decision_function(X), sample_weight=weights)
     assert search.score(X, y, weights) == pytest.approx(expected)
+
+
+def test_progress_by_lines_by_callbacks_and_beside_a_spinner(
+    cancer: Table, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = ucm.ClassifierCV(mm_fda(0.5), param_range=2, cv=2, verbose=1).fit(*cancer)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("ClassifierCV: fold 1 of 2, 1 of 2 after ") and "2 of 2, 2 of 2" in last
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    with progress.spinner("fit") as show:
+        assert show is not None
+        show("half")
+        search.fit(*cancer)  # an inner fit has no spinner
+    if not hasattr(search, "set_callbacks"):
+        pytest.skip("scikit-learn has callbacks from 1.9 on")
+    for estimator, count in ((search, 2), (ucm.Classifier(mm_fda(0.5)), 1)):
+        counter = Counter()
+        estimator.set_callbacks(counter).fit(*cancer)
+        assert counter.setups == counter.teardowns == 1 and counter.ended == count + 1
+    assert search.best_score_ > 0.9
+
+
+class Counter:
+    """A callback that counts."""
+
+    setups = teardowns = ended = 0
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        self.setups += 1
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        self.teardowns += 1
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, **more: Any) -> None:
+        pass
+
+    def on_fit_task_end(self, estimator: Any, context: Any, **more: Any) -> None:
+        self.ended += 1
 
 
 def test_fewer_folds_than_asked_for_warn(cancer: Table) -> None:

@@ -218,6 +218,29 @@ def test_an_end_of_the_tried_values_is_named() -> None:
     assert "(at 0.001 of the way through its admissible interval)" in by_name["ours"].parameters
 
 
+def test_a_quantity_that_no_model_declares_is_refused() -> None:
+    with pytest.raises(ucm.ParameterError, match="that a model declares, got 'typo'; correct the name"):
+        ucm.compare([models.svm(1.0)], X, Y, cv=2, per_sample={"typo": np.ones(Y.size)}, progress=False)
+
+
+def test_a_time_limit_of_all_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second fit begins after the limit by the clock, and the first one has what is left."""
+    times, limits = iter([0.0, 1.0, 9.0]), []
+    monkeypatch.setattr("ucm.estimators.compare.time.perf_counter", lambda: next(times, 9.0))
+
+    class Limited(ucm.Classifier):
+        def fit(self, X: Any, y: Any = None, *args: Any, **more: Any) -> Any:
+            limits.append(self.time_limit)
+            return super().fit(X, y)
+
+    cv, given = [(np.arange(0, 60, 2), np.arange(1, 60, 2))], {"in time": Limited(), "late": SVC()}
+    first, second = ucm.compare(given, X, Y, cv=cv, time_limit=5.0, progress=False)
+    assert limits == [4.0] and first.name == "in time" and first.score is not None
+    assert "the time limit of 5 s ended before this fit" in second.remark
+    with pytest.raises(ucm.ParameterError, match="time_limit"):
+        ucm.compare([SVC()], X, Y, time_limit=-1.0)
+
+
 def test_tuning_goes_beyond_the_present_factor_and_into_pipelines() -> None:
     """A pipeline is tuned as by a grid search over it; C is a number, and is not stopped at 2."""
     flipped = np.where(np.arange(Y.size) % 9 == 0, Y[::-1], Y)

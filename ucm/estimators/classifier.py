@@ -47,6 +47,7 @@ from ucm.estimators.out_of_core import (
     scored,
     write_scores,
 )
+from ucm.estimators.progress import CallbackSupportMixin, tasks, with_callbacks
 from ucm.estimators.validation import (
     Versioned,
     check_options,
@@ -82,7 +83,7 @@ def default_model(kernel: object = None) -> Objective:
     return models.psvm(2.0, 0.1 if kernel in (None, "linear") else 1.0)
 
 
-class Classifier(ClassifierMixin, Versioned):
+class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
     """A scikit-learn classifier for two or more classes that fits a declared model.
 
     `fit` compiles the model for the samples and solves it. Where the decision function is positive, `predict`
@@ -149,7 +150,8 @@ class Classifier(ClassifierMixin, Versioned):
     keep_solution : bool, default=False
         Whether a pickle holds `plan_` with the training data, `solution_`, `history_` and `support_` too.
     verbose : int, default=0
-        Print a table of the iterations.
+        Print a table of the iterations. In a terminal or a notebook a spinner shows a fit of more than 2
+        seconds in any case; callbacks of scikit-learn (`set_callbacks`) have one task for each problem.
 
     Attributes
     ----------
@@ -352,6 +354,7 @@ class Classifier(ClassifierMixin, Versioned):
         return tags
 
     # --- fit -------------------------------------------------------------------------------
+    @with_callbacks
     def fit(
         self, X: object, y: object = None, sample_weight: object = None, subgroup: object = None,
         **per_sample: object,
@@ -415,8 +418,12 @@ class Classifier(ClassifierMixin, Versioned):
             warn_if_doubtful(plan, solution, arguments["X"], pair.signs, prefix, limit)
             return plan, solution
 
-        pairs = problems.pairs
-        plans, solutions = zip(*each(work, pairs, self.n_jobs), strict=True)
+        pairs, solved = problems.pairs, []
+        with tasks(self, len(pairs)) as done:
+            for pair, answer in zip(pairs, each(work, pairs, self.n_jobs), strict=True):
+                solved.append(answer)
+                done(pair.prefix(classes) or "solved")
+        plans, solutions = zip(*solved, strict=True)
         self._set_solutions(model, classes, X.shape[1], plans, solutions)
         if "coef_" in vars(self):
             self.sparsity_ = _one_or_list(

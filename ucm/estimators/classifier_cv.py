@@ -37,6 +37,7 @@ from ucm.estimators.held_out import Scores, Search, held_out, leave_one_out_scor
 from ucm.estimators.moments import is_one_ellipsoid
 from ucm.estimators.multiclass import Problems, answers, score_sign
 from ucm.estimators.out_of_core import named_values, scores_of_rows
+from ucm.estimators.progress import CallbackSupportMixin, Done, tasks, with_callbacks
 from ucm.estimators.validation import (
     Samples,
     Versioned,
@@ -54,7 +55,7 @@ from ucm.language.robust import RobustMargin
 _GAMMAS = 30.0  # a number of values of gamma is about "scale", up to this factor
 
 
-class ClassifierCV(ClassifierMixin, Versioned):
+class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
     """A `Classifier` whose `fit` selects the value of a model parameter by cross-validation.
 
     Each value of the parameter is scored by its mean score on the held-out folds; the model with the best
@@ -97,14 +98,18 @@ class ClassifierCV(ClassifierMixin, Versioned):
         set, or the largest weight of the penalty.
     n_jobs : int, default=None
         Number of folds solved at a time, in threads that share the samples.
+    verbose : int, default=0
+        Print a line on standard error after each fold. In a terminal or a notebook a spinner shows a fit of
+        more than 2 seconds in any case; callbacks of scikit-learn (`set_callbacks`) have one task for each
+        path over the values in a fold.
 
     Attributes
     ----------
     cv_results_ : dict
         As in `GridSearchCV`: "params", ``param_model__NAME`` or ``param_NAME``, "split<k>_test_score",
-        "mean_test_score", "std_test_score", "rank_test_score". A score is NaN if there is no
-        classifier, for example because the set is empty; a value with such a fold is not chosen. Sample
-        weights count in the scores.
+        "mean_test_score", "std_test_score", "rank_test_score". A score is NaN if there is no classifier, for
+        example because the set is empty; a value with such a fold is not chosen. Sample weights count in the
+        scores.
     best_estimator_ : Classifier or Pipeline
         The model with the best value, or the pipeline that ends in it, fitted to all samples.
     best_params_ : dict
@@ -160,6 +165,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
         scoring: str | Callable[..., float] | None = None,
         selection: str = "best",
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.param_name = param_name
@@ -168,6 +174,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
         self.scoring = scoring
         self.selection = selection
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _classifier(self) -> Classifier:
         """Return a clone of the classifier, the last step of a pipeline, or `Classifier(model)`."""
@@ -187,6 +194,7 @@ class ClassifierCV(ClassifierMixin, Versioned):
         tags.input_tags.pairwise, tags.input_tags.sparse = inner_tags.pairwise, inner_tags.sparse
         return tags
 
+    @with_callbacks
     def fit(
         self, X: object, y: object = None, sample_weight: object = None, subgroup: object = None,
         **per_sample: object,
@@ -234,20 +242,23 @@ class ClassifierCV(ClassifierMixin, Versioned):
         score, sign = self._scorer(samples.classes, clf), score_sign(samples.classes, clf.pos_label)
         rows = samples.X if head is None else table
 
-        def scores_of(search: Search) -> NDArray[np.float64]:
+        def scores_of(search: Search, done: Done) -> NDArray[np.float64]:
             """Return the (values, folds) scores of a search."""
             S = leave_one_out_scores(search) if one_out and head is None else None
             of_parts = (held_out(replace(search, samples=part), own) for part, own in parts)
             held = chain.from_iterable(of_parts) if S is None else (S[test] for _, test in folds)
-            return np.column_stack(
-                [
-                    score(sign * S, part_of(rows, test), y[test], None if weights is None else weights[test])
-                    for (_, test), S in zip(folds, held, strict=True)
-                ]
-            )
+            columns = []
+            for (_, test), S in zip(folds, held, strict=True):
+                of_fold = None if weights is None else weights[test]
+                columns.append(score(sign * S, part_of(rows, test), y[test], of_fold))
+                done(f"fold {len(columns)} of {len(folds)}")
+            return np.column_stack(columns)
 
-        with silenced(ConvergenceWarning):
-            scores = np.vstack([scores_of(search) for _, search in searches])
+        with (
+            silenced(ConvergenceWarning),
+            tasks(self, len(searches) * len(folds), bool(self.verbose)) as done,
+        ):
+            scores = np.vstack([scores_of(search, done) for _, search in searches])
         points, order = [], []
         for settings, search in searches:
             order += [len(points) + k for k in search.order]

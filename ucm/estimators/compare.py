@@ -37,6 +37,7 @@ from ucm.errors import (
     DataError,
     ParameterError,
     ScaleWarning,
+    SolverError,
     UCMError,
     brief,
     silenced,
@@ -46,9 +47,11 @@ from ucm.errors import (
 from ucm.estimators.classifier import Classifier
 from ucm.estimators.classifier_cv import ClassifierCV, Head
 from ucm.estimators.out_of_core import check_folds
+from ucm.estimators.progress import live_table
 from ucm.estimators.validation import folds_of, labels_of, part_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
+from ucm.forms.monitor import check_time_limit
 from ucm.language import models as named_models
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
@@ -227,7 +230,8 @@ class Comparison(Sequence[Compared]):
 def compare(
     models: object, X: object, y: object = None, *, cv: Any = 5, scoring: Scoring = None,
     sample_weight: object = None, subgroup: object = None, per_sample: object = None, tune: bool = False,
-    n_values: int = 10, n_jobs: int | None = None, progress: bool = True, **unknown: object,
+    n_values: int = 10, n_jobs: int | None = None, time_limit: float | None = None, progress: bool = True,
+    **unknown: object,
 ) -> Comparison:  # fmt: skip
     """Cross-validate models and estimators on the same folds, and test the differences from the best.
 
@@ -264,8 +268,12 @@ def compare(
         Number of values of a size that `tune` tries.
     n_jobs : int, optional
         Number of fits at a time, in threads; seconds then include waiting.
+    time_limit : float, optional
+        Seconds for all fits. A fit of this library ends with the gap that is proven by then; a fit that did
+        not begin in time counts as failed. Fits of other estimators are not interrupted.
     progress : bool, default=True
-        Print a line on standard error for each model that is finished.
+        Print a line on standard error for each model that is finished; in a terminal or a notebook a table of
+        the models that are finished, and the fits that are not.
     **unknown
         Refused, with the nearest option.
 
@@ -324,7 +332,13 @@ def compare(
         tags: dict = {"sample_weight": read_weights(sample_weight, index.size)}
         if subgroup is not None:
             tags["subgroup"] = read_groups(subgroup, index.size).astype(object)
-        tags |= read_quantities(per_sample, index.size)
+        quantities = read_quantities(per_sample, index.size)
+        if unused := [n for n in quantities if not any(_takes(e, n) for e in estimators.values())]:
+            raise ParameterError(
+                f"compare: per_sample: expected quantities that a model declares, got {unused[0]!r}; correct "
+                f"the name, leave it out, or write per_sample({unused[0]!r}) in a model"
+            )
+        tags |= quantities
         table = X if sparse.issparse(X) else np.asarray(X)
         folds = folds_of(cv, y, index, "compare", tags["sample_weight"])
         sizes = [(train.size, test.size) for train, test in folds]
@@ -334,6 +348,8 @@ def compare(
         _warn_of_scales(estimators, table)
         fold = partial(_fold, scoring, X, y, tags)
 
+    check_time_limit(time_limit, "compare")
+    began = time.perf_counter()
     config = get_config()  # scikit-learn's configuration is one of a thread
 
     def work(name: str, k: int) -> tuple[str, int, _Fold]:
@@ -342,23 +358,33 @@ def compare(
                 config_context(**config),
                 silenced(ConvergenceWarning, ScaleWarning),
             ):  # `_warn_of_scales` warns once
-                return name, k, fold(estimators[name], *folds[k])
+                return name, k, fold(_within(estimators[name], time_limit, began), *folds[k])
         except Exception as error:  # any error of an estimator: its row states the reason
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             return name, k, _Fold({}, {}, failure=reason)
 
     results: dict[str, dict[int, _Fold]] = {name: {} for name in estimators}
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
-    began = time.perf_counter()
     finished: Any = parallel(delayed(work)(*task) for task in product(estimators, range(len(folds))))
-    for name, k, result in finished:
-        results[name][k] = result
-        if progress and len(results[name]) == len(folds):
-            seconds = time.perf_counter() - began
-            print(f"compare: {name}: finished after {seconds:.1f} s", file=sys.stderr, flush=True)
-    rows = [_row(name, [finished[k] for k in range(len(folds))]) for name, finished in results.items()]
     word = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
-    return _judged(rows, sizes, "accuracy" if scoring is None else word)
+
+    def judged() -> Comparison:
+        """Return the comparison of the models that are finished."""
+        done = {name: parts for name, parts in results.items() if len(parts) == len(folds)}
+        rows = [_row(name, [parts[k] for k in range(len(folds))]) for name, parts in done.items()]
+        return _judged(rows, sizes, "accuracy" if scoring is None else word)
+
+    with live_table(progress) as show:
+        for name, k, result in finished:
+            results[name][k] = result
+            seconds = f"{time.perf_counter() - began:.1f} s"
+            if show:
+                count = sum(map(len, results.values()))
+                fits = f"{count} of {len(results) * len(folds)} fits after {seconds}"
+                show(f"{judged()}\n{fits}" if count < len(results) * len(folds) else fits)
+            elif progress and len(results[name]) == len(folds):
+                print(f"compare: {name}: finished after {seconds}", file=sys.stderr, flush=True)
+    return judged()
 
 
 # --- input -----------------------------------------------------------------------------------------
@@ -508,6 +534,20 @@ def _name_of(estimator: object) -> str:
             continue
     text = str(model)
     return text if len(text) <= 28 else f"{text[:27]}…"
+
+
+def _within(estimator: Any, time_limit: float | None, began: float) -> Any:
+    """Return an estimator that ends within the time limit; raise `SolverError` if the time is over."""
+    if time_limit is None:
+        return estimator
+    left = time_limit - (time.perf_counter() - began)
+    if left <= 0.0:
+        raise SolverError(f"compare: the time limit of {time_limit:g} s ended before this fit; raise it")
+    limited: Any = clone(estimator)
+    for option in [name for name in limited.get_params() if name.rpartition("__")[2] == "time_limit"]:
+        own = limited.get_params()[option]
+        limited.set_params(**{option: left if own is None else min(own, left)})
+    return limited
 
 
 # --- one fold --------------------------------------------------------------------------------------

@@ -52,6 +52,17 @@ from ucm.language.robust import RobustMargin
 from ucm.language.robust_samples import quantities_of
 
 _OF_KERNELS = ("gamma", "degree", "coef0")
+_TABLE = "give a table of finite numbers, with a row for each sample and a column for each feature"
+_REMEDIES = {  # by words of the message of scikit-learn
+    "NaN": "fill missing values, as by a SimpleImputer before it in a pipeline, or leave these samples out",
+    "infinity": "replace infinite values, or leave these samples out",
+    "inconsistent numbers of samples": "give as many labels as X has rows",
+    "expecting": "give the features of the fit",
+    "feature names": "give the features of the fit, by their names and in their order",
+    "1D array": "write X.reshape(1, -1) for one sample, X.reshape(-1, 1) for one feature",
+    "label type": "give class labels; numpy.digitize cuts measurements into classes",
+    "convert string": "encode text as numbers, as by a OneHotEncoder before it in a pipeline",
+}
 _FEW = 200  # largest number of samples of a class in its mean score
 
 
@@ -94,10 +105,10 @@ def data_errors(where: str) -> Iterator[None]:
     except UCMError:
         raise
     except (ValueError, OverflowError) as error:
-        raise DataError(
-            f"Classifier.{where}: {str(error).rstrip('.')}; give a table of finite numbers with the features "
-            "of the fit, and one class label for each sample of a fit"
-        ) from error
+        lines = str(error).splitlines()
+        reason = " ".join(lines if "feature names" in lines[0] else lines[:1]).rstrip(".:")
+        remedy = next((text for words, text in _REMEDIES.items() if words in reason), _TABLE)
+        raise DataError(f"Classifier.{where}: {reason}; {remedy}") from error
 
 
 def labels_of(y: np.ndarray, pos_label: object = None) -> tuple[np.ndarray, NDArray[np.intp]]:
@@ -238,7 +249,7 @@ def counted(weights: Vec | None, classes: np.ndarray, index: NDArray[np.intp]) -
     if not counts.all():
         raise DataError(
             "sample_weight: expected samples of every class with a positive weight, got zeros for all of "
-            f"class {classes[int(np.argmin(counts))].item()!r}; leave the class out of X and y"
+            f"class {classes.tolist()[int(np.argmin(counts))]!r}; leave the class out of X and y"
         )
     return counts
 
@@ -291,9 +302,9 @@ def folds_of(
             )
         counts = np.bincount(index[train], minlength=classes.size)
         if not counts.all():
-            missing = y[index == int(np.argmin(counts))][0]
+            missing = y[index == int(np.argmin(counts))].tolist()[0]
             raise DataError(
-                f"{who}: fold {k} of {len(folds)} has no sample of class {missing.item()!r} to train on; "
+                f"{who}: fold {k} of {len(folds)} has no sample of class {missing!r} to train on; "
                 "stratify the folds, as cv=5 does, or add samples"
             )
     return folds

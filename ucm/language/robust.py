@@ -98,7 +98,7 @@ def as_model(model: object, where: str) -> RobustMargin:
             )
         case _:
             why = (
-                f"expected an uncertainty set or a RobustMargin, got {brief(model)}; write for example "
-                "ucm.models.nu_svm(0.3)"
+                "expected an uncertainty set, a RobustMargin or loss + lam * penalty, got "
+                f"{brief(model)}; write ucm.models.nu_svm(0.3)"
             )
     raise CompositionError(f"{where}: {why}")

@@ -123,13 +123,15 @@ def check_quantities(model: Node, per_sample: Mapping[str, object]) -> None:
     missing, unused = sorted(names - given), sorted(given - names)
     if missing:
         raise DataError(
-            f"per_sample({missing[0]!r}): expected a value for each sample, got none; give them, as "
+            f"per_sample({missing[0]!r}): expected a value for each sample, got "
+            f"{', '.join(map(repr, unused)) or 'none'}; give them, as "
             f"compile(..., per_sample={{{missing[0]!r}: values}}) or fit(X, y, {missing[0]}=values)"
         )
     if unused:
         raise ParameterError(
-            f"per_sample: expected {', '.join(sorted(names)) or 'no quantities'}, as the model declares, got "
-            f"{unused[0]!r} too; leave it out, or write per_sample({unused[0]!r}) in the model"
+            f"per_sample, or an argument of fit: expected {', '.join(sorted(names)) or 'no quantities'}, as "
+            f"the model declares, got {unused[0]!r} too; correct the name, leave it out, or write "
+            f"per_sample({unused[0]!r}) in the model"
         )
 
 
