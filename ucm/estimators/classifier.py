@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -28,6 +30,7 @@ from ucm.data.readers import feature_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import refuse_unsound, scale_hint
 from ucm.errors import CompositionError, ParameterError, ScaleWarning, SolverError, brief, warn_of
+from ucm.estimators.exported import exported
 from ucm.estimators.multiclass import (
     Pair,
     Problems,
@@ -609,6 +612,30 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
                 "its decision values: sklearn.calibration.CalibratedClassifierCV(Classifier(...))"
             )
         return self._sigmoids
+
+    def to_sklearn(self) -> LinearSVC | LogisticRegression | SVC:
+        """Return the fitted classifier as one of scikit-learn, for exporters such as skl2onnx and SHAP.
+
+        It is a `LogisticRegression` for the loss `Logistic()`, an `SVC` with a kernel, else a `LinearSVC`,
+        with the same classes and decision function. Its parameters are not those of the model.
+
+        Raises
+        ------
+        CompositionError
+            scikit-learn has no such estimator: kernels of several classes, callable, precomputed or
+            approximated kernels, and linear models of several classes one against one or with probabilities.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> X, y = ucm.datasets.load("wine")
+        >>> clf = ucm.Classifier(ucm.models.nu_svm(0.3)).fit(X, y)
+        >>> bool((clf.to_sklearn().predict(X) == clf.predict(X)).all())
+        True
+        """
+        check_is_fitted(self)
+        model = self.declared_model
+        return exported(self, isinstance(model, Objective) and _logistic(model))
 
     def _sigmoids(self, X: object) -> NDArray[np.float64]:
         if is_dask(X):
