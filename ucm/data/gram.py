@@ -21,10 +21,12 @@ KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
 
 _COMPILED = ("linear", "poly", "rbf")
 _FILLED = 0.5  # least density at which samples are centred
-_FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5
+_FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5,
+_FAR_BLOCKS = 500.0  # and to 1e-4: a round more costs less than rows one by one
 _LARGE = 1 << 27  # kernel values times features from which several threads gain
 _PART = 1 << 23  # kernel values that one call computes: some 20 ms
-_WIDE = 16  # features from which products by BLAS gain
+_LONG = 16  # features from which products by BLAS gain in sums,
+_WIDE = 64  # and for rows, whose working sets take more pair updates
 _HEIGHT = 64  # rows of one such product
 _COLUMNS = 512  # of kernels.c
 _DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
@@ -70,7 +72,7 @@ class Columns:
     Attributes
     ----------
     X, squares : (n, m) and (m,)
-    kind : of `KINDS`, for rows in float32
+    kind : of `KINDS`, for single rows in float32; "given" where rows come many at a time
     height : rows of one product of BLAS in sums; 1 where rows are computed without it, one by one
     """
 
@@ -78,11 +80,6 @@ class Columns:
     squares: Vec
     kind: int
     height: int
-
-    @property
-    def blocks(self) -> bool:
-        """True if rows in float32 are computed many at a time."""
-        return self.height > 1 and self.kind != KINDS["rbf by distances"]
 
 
 def sliced(n: int, step: int) -> list[slice]:
@@ -141,10 +138,11 @@ class Gram:
         X = X.toarray() if sparse.issparse(X) else X
         columns = np.ascontiguousarray((X - X.mean(axis=0) if name == "rbf" and filled else X).T, np.float64)
         squares = self.kernel.gamma * np.einsum("ij,ij->j", columns, columns)
-        wide, far = filled and columns.shape[0] >= _WIDE, float(squares.max(initial=0.0)) > _FAR
-        by_distances = name == "rbf" and (far or (filled and not wide))
-        kind = KINDS["rbf by distances" if by_distances else name]
-        return Columns(columns, squares, kind, _HEIGHT if wide else 1)
+        features, far = columns.shape[0], float(squares.max(initial=0.0))
+        blocks = filled and features >= _WIDE and (name != "rbf" or far <= _FAR_BLOCKS)
+        by_distances = name == "rbf" and not blocks and (filled or far > _FAR)
+        kind = KINDS["given" if blocks else "rbf by distances" if by_distances else name]
+        return Columns(columns, squares, kind, _HEIGHT if filled and features >= _LONG else 1)
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the submatrix `K[rows, columns]`, (len(rows), len(columns))."""
@@ -187,8 +185,7 @@ class Gram:
         X: NDArray[np.float32], squares: NDArray[np.float32], n: int,
     ) -> None:  # fmt: skip
         """Write the rows of the kernel, in float32, over the first n columns of X into slots of the store."""
-        assert self.columns is not None
-        k, kind = self.kernel, self.columns.kind
+        k, kind = self.kernel, KINDS[self.kernel.name]
         A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
 
         def fill(part: slice) -> None:

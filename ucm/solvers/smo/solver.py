@@ -73,7 +73,7 @@ class PairUpdates:
         if columns is not None:
             X = columns.X[:, samples].astype(np.float32, order="C")
             squares = columns.squares[samples].astype(np.float32)
-            kind = kind if columns.blocks else columns.kind
+            kind = columns.kind
         power, signs = problem.p > 1.0, problem.s
         if not problem.hinge:  # C works in units of the largest curvature: exact, as these are powers of 4
             root = np.ldexp(1.0, np.frexp(float(gram.diagonal.max() * np.abs(signs).max() ** 2))[1] // 2)
@@ -101,10 +101,8 @@ class PairUpdates:
         self.working, size = np.empty(0, np.int32), min(_WORKING, int(numbers["slots"]))
         if kind == KINDS["given"]:
             each = np.arange(size, dtype=np.int32)
-            self.inner = {
-                name: a if a is None else a[:size].copy() for name in _EACH for a in [self.arrays[name]]
-            }
-            self.inner |= {
+            held = {name: self.arrays[name] for name in _EACH}
+            self.inner = {name: a[:size].copy() for name, a in held.items() if a is not None} | {
                 "ends": self.arrays["ends"].copy(), "levels": self.arrays["levels"].copy(), "where": each,
                 "owner": each, "used": np.zeros(size, np.int64), "store": np.empty(size**2, np.float32),
             }  # fmt: skip
@@ -130,10 +128,11 @@ class PairUpdates:
             took = time.perf_counter() - began
             if code == _MISSING:
                 code = self._block(eps, limit - self.updates)
+            elif code == _LIMIT:
+                # a call takes 0.03 s, the delay of Ctrl-C
+                batch = max(_FIRST, int(count * min(8.0, 0.03 / max(took, 1e-9))))
             if code != _LIMIT:
                 return code
-            # a call takes 0.03 s, the delay of Ctrl-C
-            batch = max(_FIRST, int(count * min(8.0, 0.03 / max(took, 1e-9))))
             if self.updates >= limit or monitor.timed_out:
                 return _LIMIT
 
@@ -141,7 +140,7 @@ class PairUpdates:
         """Run pair updates within a working set, then update F by a product; return the exit code."""
         n, a, inner, part = int(self.fields["n"]), self.arrays, self.inner, self.part
         W = self._working_set(n)
-        slots, size, each = self._rows(W, n), W.size, [k for k in _EACH if inner[k] is not None]
+        slots, size, each = self._rows(W, n), W.size, [name for name in _EACH if name in inner]
         for name in each:
             inner[name][:size] = a[name][W]
         own = inner["store"][: size * size].reshape(size, size)
