@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed, parallel_config
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import brentq
@@ -24,7 +25,7 @@ from threadpoolctl import ThreadpoolController
 import ucm
 from ucm import native
 from ucm.native import library
-from ucm.native.threads import blas_threads
+from ucm.native.threads import blas_threads, in_parts, workers
 
 NONE = np.empty(0)
 ROOT = Path(ucm.__file__).resolve().parent.parent
@@ -565,6 +566,22 @@ def test_threads_take_turns_with_the_threads_of_blas() -> None:
         other.join()
         one = [1] * len(two)
         assert 2 in two and [*seen, _threads()] == [one, two, one, two]
+
+
+def test_compiled_work_takes_the_threads_of_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as before a limit of ours, one where BLAS may take one, and one inside of joblib."""
+    monkeypatch.setattr("ucm.native.threads.processors", lambda: 2)
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        assert workers() == 2
+        with blas_threads(10, 10**6):
+            assert workers() == 2
+        with parallel_config("threading", n_jobs=2):
+            assert Parallel()(delayed(workers)() for _ in range(2)) == [1, 1]
+        names: list[str] = []
+        in_parts(lambda _: names.append(threading.current_thread().name), [slice(0, 1)] * 4, large=True)
+        assert len(names) == 4 and threading.current_thread().name not in names
+    with ThreadpoolController().limit(limits=1, user_api="blas"):
+        assert workers() == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

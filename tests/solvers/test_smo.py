@@ -2,6 +2,7 @@
 
 # pyright: reportArgumentType=false, reportCallIssue=false
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -315,16 +316,54 @@ def test_sums_of_far_samples_are_zero_and_no_nan() -> None:
     assert found == pytest.approx([2.0, 0.0], abs=1e-300)
 
 
-def test_sums_of_one_thread_where_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ucm.data.gram._LONG", 1)
-    monkeypatch.setattr("ucm.data.gram.processors", lambda: 2)
-    monkeypatch.setattr("ucm.data.gram.ThreadPoolExecutor", None)
-    gram = Gram(Kernel("rbf", 0.3), samples(30, 3, shift=0.6)[0])
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    gram.sums(np.arange(30), np.ones(30))
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    with pytest.raises(TypeError):
-        gram.sums(np.arange(30), np.ones(30))
+def test_sums_of_rows_by_blas_are_those_of_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rows than one product takes, and the same bits on two threads and on one."""
+    rng = np.random.default_rng(0)
+    X, c = rng.standard_normal((1100, 20)), rng.standard_normal(1100)
+    K = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setattr("ucm.native.threads.workers", lambda threads=threads: threads)
+        monkeypatch.setattr("ucm.data.gram._LARGE", 1)
+        gram = Gram(Kernel("rbf", 0.1), X)
+        assert known(gram.columns).height > 1
+        found.append(gram.sums(np.arange(1100), c))
+    assert np.array_equal(*found)
+    np.testing.assert_allclose(found[0], c @ K, atol=1e-11)
+
+
+# --- working sets ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+@pytest.mark.parametrize("memory", [200.0, 0.1])
+@pytest.mark.parametrize("model", [nu_svm(0.4), psvm(1.0, 3.0), psvm(1.5, 3.0)], ids=str)
+def test_working_sets_reach_the_optimum_of_single_rows(
+    model: Any, memory: float, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache of all rows, and one of a few; without BLAS all pairs compete."""
+    X, y = samples(500, 64, shift=0.15)
+    plain: dict[str, Any] = {"kernel": kernel, "gamma": 0.02, "coef0": 1.0}
+    blocks = mock.Mock(wraps=PairUpdates._block)
+    monkeypatch.setattr(PairUpdates, "_block", lambda self, *a: blocks(self, *a))
+    found = ucm.solve(model, X, y, solver="smo", tol=1e-8, cache_size=memory, **plain)
+    calls = blocks.call_count
+    monkeypatch.setattr("ucm.data.gram._WIDE", 65)
+    alone = ucm.solve(model, X, y, solver="smo", tol=1e-8, **plain)
+    assert calls > 1 and blocks.call_count == calls
+    assert found.status == alone.status == "optimal", found.message
+    assert found.objective == pytest.approx(alone.objective, rel=2e-8)
+    assert found.b == pytest.approx(alone.b, abs=1e-3)
+
+
+def test_working_sets_give_the_same_bits_on_one_and_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = samples(3000, 64, shift=0.2)
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setattr("ucm.native.threads.workers", lambda threads=threads: threads)
+        for module in ("ucm.data.gram", "ucm.solvers.smo.solver"):
+            monkeypatch.setattr(f"{module}._LARGE", 1)
+        found.append(ucm.solve(psvm(1.0, 1.0), X, y, kernel="rbf", gamma=0.02, tol=1e-4))
+    first, second = (s.decision(X[:100]) for s in found)
+    assert np.array_equal(first, second) and found[0].objective == found[1].objective
 
 
 # --- exchanges on a given Gram matrix --------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +13,22 @@ from scipy import linalg, sparse
 from ucm import native
 from ucm.data.kernels import MEGABYTE, Kernel
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.source import processors
 from ucm.errors import DataError, ParameterError
+from ucm.native.threads import in_parts
 
 KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
 """The kernels of `native.h`; by distances, `exp(-gamma |a - b|^2)` loses less to rounding."""
 
 _COMPILED = ("linear", "poly", "rbf")
 _FILLED = 0.5  # least density at which samples are centred
-_FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5
-_LONG = 1 << 26  # kernel values from which a second thread is worth its start
+_FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5,
+_FAR_BLOCKS = 500.0  # and to 1e-4: a round more costs less than rows one by one
+_LARGE = 1 << 27  # kernel values times features from which several threads gain
 _PART = 1 << 23  # kernel values that one call computes: some 20 ms
+_LONG = 16  # features from which products by BLAS gain in sums,
+_WIDE = 64  # and for rows, whose working sets take more pair updates
+_HEIGHT = 64  # rows of one such product
+_COLUMNS = 512  # of kernels.c
 _DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
 
 
@@ -60,6 +63,27 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
     F = np.empty((K.shape[0], rank))
     F[pivots - 1] = L
     return F, (pivots - 1).astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The samples in columns, gamma times their squares, and how compiled code computes rows from them.
+
+    Attributes
+    ----------
+    X, squares : (n, m) and (m,)
+    kind : of `KINDS`, for single rows in float32; "given" where rows come many at a time
+    height : rows of one product of BLAS in sums; 1 where rows are computed without it, one by one
+    """
+
+    X: NDArray[np.float64]
+    squares: Vec
+    kind: int
+    height: int
+
+
+def sliced(n: int, step: int) -> list[slice]:
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
 class Gram:
@@ -101,12 +125,11 @@ class Gram:
         return 8 * self.m**2 / MEGABYTE
 
     @functools.cached_property
-    def columns(self) -> tuple[NDArray[np.float64], Vec, int] | None:
-        """The samples in columns, gamma times their squares, and the kind of `KINDS` for float32.
+    def columns(self) -> Columns | None:
+        """The samples as compiled code takes them, or None: the kernel is not compiled or memory is short.
 
-        None if the kernel is not compiled or memory does not suffice. For an RBF kernel, samples with few
-        zeros are centred: distances stay, and rounding is less. In float32 distances between samples lose
-        less than inner products.
+        For an RBF kernel, samples with few zeros are centred: distances stay, and rounding is less. In
+        float32 distances lose less than inner products, which BLAS computes in blocks.
         """
         X, name, cells = self.X, self.kernel.name, self.X.shape[0] * self.X.shape[1]
         if name not in _COMPILED or 8 * cells > self.limit:
@@ -115,8 +138,11 @@ class Gram:
         X = X.toarray() if sparse.issparse(X) else X
         columns = np.ascontiguousarray((X - X.mean(axis=0) if name == "rbf" and filled else X).T, np.float64)
         squares = self.kernel.gamma * np.einsum("ij,ij->j", columns, columns)
-        by_distances = name == "rbf" and (filled or float(squares.max(initial=0.0)) > _FAR)
-        return columns, squares, KINDS["rbf by distances" if by_distances else name]
+        features, far = columns.shape[0], float(squares.max(initial=0.0))
+        blocks = filled and features >= _WIDE and (name != "rbf" or far <= _FAR_BLOCKS)
+        by_distances = name == "rbf" and not blocks and (filled or far > _FAR)
+        kind = KINDS["given" if blocks else "rbf by distances" if by_distances else name]
+        return Columns(columns, squares, kind, _HEIGHT if filled and features >= _LONG else 1)
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the submatrix `K[rows, columns]`, (len(rows), len(columns))."""
@@ -138,27 +164,40 @@ class Gram:
                 out += c[i : i + step] @ self.between(rows[i : i + step], every)
             return out
         self.computed += rows.size * every.size
-        (X, squares, _), k, c = self.columns, self.kernel, np.ascontiguousarray(c)
-        A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
+        k, c, X, squares = self.kernel, np.ascontiguousarray(c), self.columns.X, self.columns.squares
+        A, a, height = np.ascontiguousarray(X[:, rows].T), squares[rows], self.columns.height
         B, b = (X, squares) if columns is None else (np.ascontiguousarray(X[:, columns]), squares[columns])
 
         def add(part: slice) -> None:
-            kind = KINDS[k.name]
+            kind, scratch = KINDS[k.name], np.empty(height * _COLUMNS)
             sums, count = out[part], part.stop - part.start
             native.library.kernel_sums(
-                kind, k.degree, k.gamma, k.coef0, *A.shape, A, a, c, b.size, B, b, part.start, count, sums
+                kind, k.degree, k.gamma, k.coef0, height, *A.shape, A, a, c, b.size, B, b, part.start, count,
+                sums, scratch,
             )  # fmt: skip
 
-        step = max(256, _PART // max(1, rows.size) // 256 * 256)
-        parts = [slice(i, min(i + step, b.size)) for i in range(0, b.size, step)]
-        one = os.environ.get("OMP_NUM_THREADS") == "1" or processors() == 1
-        if one or rows.size * b.size < _LONG:
-            for part in parts:
-                add(part)
-        else:
-            with ThreadPoolExecutor(2) as pool:
-                list(pool.map(add, parts))
+        step = max(_COLUMNS, _PART // max(1, rows.size) // _COLUMNS * _COLUMNS)
+        in_parts(add, sliced(b.size, step), A.size * b.size >= _LARGE)
         return out
+
+    def blocks(
+        self, rows: NDArray[np.intp], slots: NDArray[np.int64], store: NDArray[np.float32],
+        X: NDArray[np.float32], squares: NDArray[np.float32], n: int,
+    ) -> None:  # fmt: skip
+        """Write the rows of the kernel, in float32, over the first n columns of X into slots of the store."""
+        k, kind = self.kernel, KINDS[self.kernel.name]
+        A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
+
+        def fill(part: slice) -> None:
+            scratch = np.empty(rows.size * _COLUMNS, np.float32)
+            start, count = part.start, part.stop - part.start
+            native.library.kernel_block(
+                kind, k.degree, k.gamma, k.coef0, *A.shape, A, a, slots, X.shape[1], X, squares, start, count,
+                n, store, scratch,
+            )  # fmt: skip
+
+        self.computed += rows.size * n
+        in_parts(fill, sliced(n, 4 * _COLUMNS), A.size * n >= _LARGE)
 
     def follow(self, coefficients: Vec) -> Vec:
         """Return `K c` by an update of the last product for the entries of c that changed.
@@ -275,9 +314,12 @@ class Expansion:
                 f"X: expected the {self.samples.shape[1]} features of the samples, got {X.shape[1]}; "
                 "give the features of the fit"
             )
-        k = self.samples.shape[0]
-        out = np.zeros((X.shape[0], *C.shape[1:]))
-        step = max(1, MEGABYTE // max(k, 1))
-        for i in range(0, X.shape[0] if k else 0, step):
-            out[i : i + step] = self.kernel(X[i : i + step], self.samples) @ C
+        k, out = self.samples.shape[0], np.zeros((X.shape[0], *C.shape[1:]))
+
+        def fill(part: slice) -> None:
+            out[part] = self.kernel(X[part], self.samples) @ C
+
+        if k:
+            large = X.shape[0] * k * X.shape[1] >= _LARGE and self.kernel.function is None
+            in_parts(fill, sliced(X.shape[0], max(1, MEGABYTE // k)), large)
         return out

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ucm.data.linear_map import Matrix
-from ucm.data.source import Change, Changed, Function, Merge, RowSource, States, View, processors
+from ucm.data.source import Change, Changed, Function, Merge, RowSource, States, View
+from ucm.native.threads import processors
 
 T = TypeVar("T")
 _SLOT = -1  # the key in the states of a computation under which its number stands

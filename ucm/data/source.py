@@ -33,6 +33,7 @@ from ucm.data.options import integer_from
 from ucm.data.validation import as_double, classes_of, signed_classes
 from ucm.data.weights import Factors, positive_rows, tagged, untagged
 from ucm.errors import DataError, brief
+from ucm.native.threads import processors
 
 _BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
 _PART = 32768  # rows
@@ -233,13 +234,6 @@ def over_parts(
 
 
 @functools.cache
-def processors() -> int:
-    """Return the number of processors that this process may use, by affinity and by quota of a container."""
-    import joblib
-
-    return joblib.cpu_count()
-
-
 def block_rows(bytes_of_row: float) -> int:
     """Return the default number of rows in a block, about 8 MB of rows, and at least 1."""
     return max(1, int(_BLOCK / max(bytes_of_row, 1.0)))

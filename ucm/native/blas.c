@@ -2,18 +2,24 @@
 #include "native.h"
 
 typedef union { int32_t narrow; int64_t wide; } integer;
+typedef void (*sgemm_t)(char *, char *, integer *, integer *, integer *, float *, float *, integer *, float *, integer *, float *, float *, integer *);
+typedef void (*dgemm_t)(char *, char *, integer *, integer *, integer *, double *, double *, integer *, double *, integer *, double *, double *, integer *);
 typedef void (*syrk_t)(char *, char *, integer *, integer *, double *, double *, integer *, double *, double *, integer *);
 typedef void (*potrf_t)(char *, integer *, double *, integer *, integer *);
 typedef void (*potrs_t)(char *, integer *, integer *, double *, integer *, double *, integer *, integer *);
 
 static int32_t width;
+static sgemm_t gemm_float;
+static dgemm_t gemm_double;
 static syrk_t syrk;
 static potrf_t potrf;
 static potrs_t potrs;
 
-EXPORT void use_blas(int32_t width_, void *dsyrk, void *dpotrf, void *dpotrs)
+EXPORT void use_blas(int32_t width_, void *sgemm, void *dgemm, void *dsyrk, void *dpotrf, void *dpotrs)
 {
     width = width_;
+    gemm_float = (sgemm_t)sgemm;
+    gemm_double = (dgemm_t)dgemm;
     syrk = (syrk_t)dsyrk;
     potrf = (potrf_t)dpotrf;
     potrs = (potrs_t)dpotrs;
@@ -28,6 +34,23 @@ static integer integer_of(int64_t value)
 }
 
 static bool is_zero(integer i) { return width == 8 ? i.wide == 0 : i.narrow == 0; }
+
+/* out_ij = <a_i, x_j> for the (count, n) pairs; a is (count, features), x holds one feature a row, `stride` entries apart. */
+void products_float(int64_t n, int64_t count, int64_t features, const float *x, int64_t stride, const float *a, float *out)
+{
+    char as_is = 'N';
+    integer columns = integer_of(n), rows = integer_of(count), terms = integer_of(features), apart = integer_of(stride);
+    float one = 1.0f, zero = 0.0f;
+    gemm_float(&as_is, &as_is, &columns, &rows, &terms, &one, (float *)x, &apart, (float *)a, &terms, &zero, out, &columns);
+}
+
+void products_double(int64_t n, int64_t count, int64_t features, const double *x, int64_t stride, const double *a, double *out)
+{
+    char as_is = 'N';
+    integer columns = integer_of(n), rows = integer_of(count), terms = integer_of(features), apart = integer_of(stride);
+    double one = 1.0, zero = 0.0;
+    gemm_double(&as_is, &as_is, &columns, &rows, &terms, &one, (double *)x, &apart, (double *)a, &terms, &zero, out, &columns);
+}
 
 /* The upper triangle of H + factor R'R, R the (count, n) rows. */
 void add_rows(int64_t n, int64_t count, const double *rows, double factor, double *H)

@@ -1,4 +1,5 @@
 /* Kernel values: rows in float32 for the SMO cache, weighted sums in float64. */
+#include <string.h>
 #include "native.h"
 
 #define INLINED static inline __attribute__((always_inline)) /* into both versions of what calls it */
@@ -67,22 +68,30 @@ typedef struct { int64_t kind, degree; double gamma, coef0; } kernel_t;
 #define NAME(name) name##_double
 #include "kernels.h"
 
-/* out_j += sum_i c_i k(a_i, x_(first + j)) over the count rows a_i, (count, features). */
-EXPORT VECTORISED void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features,
-                            const double *a, const double *own, const double *c, int64_t stride, const double *x,
-                            const double *squares, int64_t first, int64_t n, double *restrict out)
+/* out_j += sum_i c_i k(a_i, x_(first + j)) over the count rows a_i, (count, features). `height` rows at a time have their
+   products by BLAS, one alone has not; part is (height, COLUMNS) scratch. */
+EXPORT VECTORISED void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t height, int64_t count,
+                                   int64_t features, const double *a, const double *own, const double *c, int64_t stride,
+                                   const double *x, const double *squares, int64_t first, int64_t n, double *restrict out,
+                                   double *part)
 {
     const kernel_t kernel = {kind, degree, gamma, coef0};
-    double part[COLUMNS], total[COLUMNS];
-    const int64_t most = features * 128 > NEAR ? 256 : COLUMNS;
+    double total[COLUMNS];
+    const int64_t most = height == 1 && features * 128 > NEAR ? 256 : COLUMNS;
     for (int64_t start = 0; start < n; start += most) {
         const int64_t size = n - start < most ? n - start : most;
+        const double *columns = x + first + start;
         for (int64_t j = 0; j < size; j++) total[j] = 0;
-        for (int64_t i = 0; i < count; i++) {
-            const double weight = c[i];
-            values_double(&kernel, size, features, a + i * features, 1, own[i], x + first + start, stride, squares + first + start,
-                         part);
-            for (int64_t j = 0; j < size; j++) total[j] += weight * part[j];
+        for (int64_t top = 0; top < count; top += height) {
+            const int64_t rows = count - top < height ? count - top : height;
+            if (height > 1) products_double(size, rows, features, columns, stride, a + top * features, part);
+            else products_of_double(false, size, features, a + top * features, 1, columns, stride, part);
+            for (int64_t i = 0; i < rows; i++) {
+                double *restrict row = part + i * size;
+                const double weight = c[top + i];
+                values_double(&kernel, size, own[top + i], squares + first + start, row);
+                for (int64_t j = 0; j < size; j++) total[j] += weight * row[j];
+            }
         }
         for (int64_t j = 0; j < size; j++) out[start + j] += total[j];
     }
@@ -95,6 +104,25 @@ VECTORISED void kernel_row(int64_t kind, int64_t degree, double gamma, double co
     const kernel_t kernel = {kind, degree, gamma, coef0};
     for (int64_t start = 0; start < n; start += COLUMNS) {
         const int64_t size = n - start < COLUMNS ? n - start : COLUMNS;
-        values_float(&kernel, size, features, X + i, stride, squares[i], X + start, stride, squares + start, out + start);
+        products_of_float(kind == RBF_DISTANCES, size, features, X + i, stride, X + start, stride, out + start);
+        values_float(&kernel, size, squares[i], squares + start, out + start);
+    }
+}
+
+/* The rows of `count` samples a_i, (count, features), over the n columns from `first` on, in the given slots of the store,
+   whose rows are `width` long; part is (count, COLUMNS) scratch. */
+EXPORT VECTORISED void kernel_block(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features,
+                                    const float *a, const float *own, const int64_t *slots, int64_t stride, const float *x,
+                                    const float *squares, int64_t first, int64_t n, int64_t width, float *store, float *part)
+{
+    const kernel_t kernel = {kind, degree, gamma, coef0};
+    for (int64_t start = first; start < first + n; start += COLUMNS) {
+        const int64_t left = first + n - start, size = left < COLUMNS ? left : COLUMNS;
+        products_float(size, count, features, x + start, stride, a, part);
+        for (int64_t i = 0; i < count; i++) {
+            float *restrict row = part + i * size;
+            values_float(&kernel, size, own[i], squares + start, row);
+            memcpy(store + slots[i] * width + start, row, (size_t)size * sizeof *row);
+        }
     }
 }

@@ -18,13 +18,11 @@ INLINED void NAME(add_squares)(int64_t n, const REAL *const *r, const REAL *c, R
     }
 }
 
-/* k(a, x_j) for j < n. a and x hold one feature a row, `apart` and `stride` entries from one to the next; own and squares
-   are gamma |a|^2 and gamma |x_j|^2. Inner products pass over the features where a is 0. */
-INLINED void NAME(values)(const kernel_t *kernel, int64_t n, int64_t features, const REAL *a, int64_t apart, REAL own,
-                                const REAL *x, int64_t stride, const REAL *restrict squares, REAL *restrict out)
+/* The inner products, or squared distances, of a and x_j for j < n. a and x hold one feature a row, `apart` and `stride`
+   entries from one to the next. Inner products pass over the features where a is 0. */
+INLINED void NAME(products_of)(bool away, int64_t n, int64_t features, const REAL *a, int64_t apart, const REAL *x, int64_t stride,
+                            REAL *restrict out)
 {
-    const bool away = kernel->kind == RBF_DISTANCES;
-    const REAL gamma = (REAL)kernel->gamma, coef0 = (REAL)kernel->coef0;
     const REAL *row[4];
     REAL c[4];
     int64_t held = 0;
@@ -47,12 +45,18 @@ INLINED void NAME(values)(const kernel_t *kernel, int64_t n, int64_t features, c
         else
             for (int64_t j = 0; j < n; j++) out[j] += v * r[j];
     }
+}
+
+/* k(a, x_j) in place of these, for j < n; own and squares are gamma |a|^2 and gamma |x_j|^2. */
+INLINED void NAME(values)(const kernel_t *kernel, int64_t n, REAL own, const REAL *restrict squares, REAL *restrict out)
+{
+    const REAL gamma = (REAL)kernel->gamma, coef0 = (REAL)kernel->coef0;
     if (kernel->kind == RBF_PRODUCTS) {
         for (int64_t j = 0; j < n; j++) {
             const REAL e = 2 * gamma * out[j] - (own + squares[j]);
             out[j] = EXP(e > 0 ? 0 : e);
         }
-    } else if (away) {
+    } else if (kernel->kind == RBF_DISTANCES) {
         for (int64_t j = 0; j < n; j++) out[j] = EXP(-gamma * out[j]);
     } else if (kernel->kind == POLYNOMIAL) {
         for (int64_t j = 0; j < n; j++) out[j] = gamma * out[j] + coef0;

@@ -176,12 +176,13 @@ static double gap_of(const smo_t *S, int64_t from, int64_t to, double theta)
 
 /* --- the cache ----------------------------------------------------------------------------------------------------- */
 
-/* The slot of row i, computed where it is not there; -1 where the caller has to: S->need is the row, in slot S->slot. The
-   row that was not used for longest gives way, but not that of `kept`. */
+/* The slot of row i, computed where it is not there; -1 where the caller has to. The row that was not used for longest
+   gives way, but not that of `kept`. */
 static int64_t row_of(smo_t *S, int64_t i, int64_t kept)
 {
     int64_t slot = S->where[i];
     if (slot < 0) {
+        if (S->kind == GIVEN) return -1;
         if (S->filled < S->slots) {
             slot = S->filled++;
         } else {
@@ -192,12 +193,6 @@ static int64_t row_of(smo_t *S, int64_t i, int64_t kept)
         }
         S->owner[slot] = (int32_t)i;
         S->where[i] = (int32_t)slot;
-        if (S->kind == GIVEN) {
-            S->used[slot] = S->clock++;
-            S->need = i;
-            S->slot = slot;
-            return -1;
-        }
         S->entries += S->n;
         kernel_row(S->kind, S->degree, S->gamma, S->coef0, S->n, S->features, S->stride, S->X, S->squares, i,
                    S->store + slot * S->n);
@@ -279,6 +274,22 @@ static void shrink(smo_t *S, const levels_t *levels)
         S->ends[g] = end;
     }
     compact(S, kept, count);
+}
+
+/* F += s sum_k moved_k K_k over the columns from `from` to `to`, K_k the row in the slot slots_k: after a working set has moved. */
+EXPORT VECTORISED void smo_add(smo_t *S, int64_t count, const int64_t *slots, const double *moved, int64_t from, int64_t to)
+{
+    double total[BLOCK];
+    for (int64_t start = from; start < to; start += BLOCK) {
+        const int64_t size = to - start < BLOCK ? to - start : BLOCK;
+        for (int64_t j = 0; j < size; j++) total[j] = 0.0;
+        for (int64_t k = 0; k < count; k++) {
+            const float *restrict row = S->store + slots[k] * S->n + start;
+            const double t = moved[k];
+            for (int64_t j = 0; j < size; j++) total[j] += t * (double)row[j];
+        }
+        for (int64_t j = 0; j < size; j++) S->F[start + j] += (double)S->s[start + j] * total[j];
+    }
 }
 
 /* --- the loop ------------------------------------------------------------------------------------------------------------ */

@@ -59,7 +59,7 @@ typedef struct {
     int64_t n, groups, features, stride, kind, degree; /* variables at hand; features and entries of a row of X */
     int64_t capacity, most, slots, filled;             /* floats of the store; rows at most, for now, so far */
     int64_t fresh;                                     /* 1: the arrays are new */
-    int64_t clock, need, slot;                         /* of the cache; the row that the caller computes, and where */
+    int64_t clock;                                     /* of the cache */
     int64_t updates, check, next, entries;             /* so far; those at which to look again; kernel values */
     int64_t since;                                     /* the updates at which the gap was `least` */
     double gamma, coef0, p;

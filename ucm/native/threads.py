@@ -1,10 +1,12 @@
-"""The number of threads of BLAS, for calls on small matrices."""
+"""Threads: how many BLAS takes for small matrices, and parts of compiled work on all of them."""
 
 from __future__ import annotations
 
 import functools
 import os
 import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
@@ -15,6 +17,10 @@ _ALONE = 9000  # entries of a matrix below which OpenBLAS takes one thread
 @functools.cache
 def _pools() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def _blas() -> int:
+    return max((pool.num_threads for pool in _pools().lib_controllers if pool.user_api == "blas"), default=1)
 
 
 def _take_control() -> None:
@@ -31,11 +37,12 @@ class _OneThread:
     """
 
     def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), list[int]()
+        self.lock, self.inside, self.before = threading.Lock(), list[int](), 1
 
     def __enter__(self) -> None:
         with self.lock:
             if not self.inside:
+                self.before = _blas()
                 _take_control()
                 self.limiter = _pools().limit(limits=1, user_api="blas")
             self.inside.append(threading.get_ident())
@@ -72,3 +79,36 @@ def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
     """
     alone = order >= 500 or entries < _ALONE
     return nullcontext() if alone else _one_thread
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use, by affinity and by quota of a container."""
+    import joblib
+
+    return joblib.cpu_count()
+
+
+def workers() -> int:
+    """Return the number of threads for compiled work: as many as BLAS may take, and 1 inside of joblib.
+
+    So OMP_NUM_THREADS and threadpoolctl limit it.
+    """
+    from joblib.parallel import get_active_backend
+
+    nested = (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0
+    return 1 if nested else min(_one_thread.before if _one_thread.inside else _blas(), processors())
+
+
+def in_parts(work: Callable[[slice], object], parts: Iterable[slice], large: bool) -> None:
+    """Call `work` for every part, on several threads if the work is `large`; each has one thread of BLAS.
+
+    The results do not depend on the number of threads, as the parts do not.
+    """
+    threads = workers() if large else 1
+    with _one_thread:
+        if threads == 1:
+            for part in parts:
+                work(part)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(work, parts))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.gram import KINDS
+from ucm.data.gram import KINDS, sliced
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
@@ -25,10 +25,16 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.solver import Answer
 from ucm.native import library, point, structure
+from ucm.native.threads import in_parts
 from ucm.solvers.smo.problem import Pairs
 
 _DONE, _LIMIT, _INDEFINITE_KERNEL, _MISSING = range(4)
 _FIRST = 64  # pair updates of the first call
+_WORKING = 256  # variables of a working set at most
+_PART = 4096  # columns of F that one call updates
+_LARGE = 1 << 22  # entries of rows from which several threads update F
+_INNER = 0.1  # of the violation of its pairs that is left in a working set
+_EACH = ("u", "F", "lo", "hi", "diagonal", "C", "xi", "s", "curve", "grows", "falls")  # arrays of variables
 
 _INDEFINITE = (
     "the kernel is indefinite: samples have a negative squared distance; use a positive semidefinite "
@@ -36,10 +42,22 @@ _INDEFINITE = (
 )
 
 
+def _structure(arrays: dict[str, Any], numbers: dict[str, float]) -> Any:
+    fields = np.zeros((), structure("smo_t"))
+    point(fields, "smo_t", **arrays)
+    for name, number in numbers.items():
+        fields[name] = number
+    return fields
+
+
 class PairUpdates:
     """State of the compiled SMO pair updates, with a cache of float32 rows of the Gram matrix.
 
-    They start from the variables u with their derivatives F.
+    They start from the variables u with their derivatives F. Rows of narrow or sparse samples are computed in
+    C, one by one. Where one product of BLAS computes many rows faster, or the kernel is no compiled one, a
+    missing row ends the compiled call: then pairs move within a working set of the variables that violate
+    optimality most, whose rows are computed together, and F is brought up to date by one product (Zanghirati
+    and Zanni 2003; Wen et al. 2018).
 
     Parameters
     ----------
@@ -51,10 +69,11 @@ class PairUpdates:
         gram, kernel = problem.gram, problem.gram.kernel
         self.problem, n, samples = problem, problem.n, problem.index
         X, squares = np.empty((0, n), np.float32), np.empty(0, np.float32)
-        kind = KINDS["given"]
-        if gram.columns is not None:
-            X, squares, kind = gram.columns
-            X, squares = X[:, samples].astype(np.float32, order="C"), squares[samples].astype(np.float32)
+        kind, columns = KINDS["given"], gram.columns
+        if columns is not None:
+            X = columns.X[:, samples].astype(np.float32, order="C")
+            squares = columns.squares[samples].astype(np.float32)
+            kind = columns.kind
         power, signs = problem.p > 1.0, problem.s
         if not problem.hinge:  # C works in units of the largest curvature: exact, as these are powers of 4
             root = np.ldexp(1.0, np.frexp(float(gram.diagonal.max() * np.abs(signs).max() ** 2))[1] // 2)
@@ -72,16 +91,23 @@ class PairUpdates:
             "owner": np.full(n, -1, np.int32), "keep": np.empty(2 * n, np.int32),
             "used": np.zeros(n, np.int64),
         }  # fmt: skip
-        self.fields: Any = np.zeros((), structure("smo_t"))
-        point(self.fields, "smo_t", **self.arrays)
         numbers: dict[str, float] = {
             "n": n, "groups": problem.sums.size, "features": X.shape[0], "stride": n, "kind": kind,
             "degree": kernel.degree, "capacity": store.size, "most": n, "slots": min(n, store.size // n),
             "fresh": 1, "gamma": kernel.gamma, "coef0": kernel.coef0, "p": problem.p, "value": value,
             "rate": 1.0 if problem.hinge else -2.0, "share": float(problem.hinge),
         }  # fmt: skip
-        for name, number in numbers.items():
-            self.fields[name] = number
+        self.fields = _structure(self.arrays, numbers)
+        self.working, size = np.empty(0, np.int32), min(_WORKING, int(numbers["slots"]))
+        if kind == KINDS["given"]:
+            each = np.arange(size, dtype=np.int32)
+            held = {name: self.arrays[name] for name in _EACH}
+            self.inner = {name: a[:size].copy() for name, a in held.items() if a is not None} | {
+                "ends": self.arrays["ends"].copy(), "levels": self.arrays["levels"].copy(), "where": each,
+                "owner": each, "used": np.zeros(size, np.int64), "store": np.empty(size**2, np.float32),
+            }  # fmt: skip
+            none = {"features": 0, "check": np.iinfo(np.int64).max}  # it ends by the violation alone
+            self.part = _structure(self.inner, numbers | none)
 
     @property
     def updates(self) -> int:
@@ -101,29 +127,81 @@ class PairUpdates:
             code: int = library.smo(self.fields, eps, gap, count)
             took = time.perf_counter() - began
             if code == _MISSING:
-                self._fetch()
-            elif code != _LIMIT:
-                return code
-            else:
+                code = self._block(eps, limit - self.updates)
+            elif code == _LIMIT:
                 # a call takes 0.03 s, the delay of Ctrl-C
                 batch = max(_FIRST, int(count * min(8.0, 0.03 / max(took, 1e-9))))
+            if code != _LIMIT:
+                return code
             if self.updates >= limit or monitor.timed_out:
                 return _LIMIT
 
-    def _fetch(self) -> None:
-        """Compute the missing row into the cache, with rows of free variables as far as slots are left."""
-        n, filled, slots = (int(self.fields[name]) for name in ("n", "filled", "slots"))
-        a = self.arrays
-        free = (a["where"][:n] < 0) & (a["grows"][:n] == 0.0) & (a["falls"][:n] == 0.0)
-        more = np.flatnonzero(free)[: min(32, slots - filled)]  # rows that Python computes at a time
-        new = np.arange(filled, filled + more.size)
-        a["where"][more], a["owner"][new], a["used"][new] = new, more, self.fields["clock"]
-        self.fields["filled"] += more.size
-        samples = self.problem.index[a["index"][:n]]
-        rows = np.append(self.fields["need"], more)
-        K = self.problem.gram.between(samples[rows], samples)
-        for slot, row in zip([self.fields["slot"], *new], K, strict=True):
-            a["store"][slot * n : (slot + 1) * n] = row
+    def _block(self, eps: float, limit: int) -> int:
+        """Run pair updates within a working set, then update F by a product; return the exit code."""
+        n, a, inner, part = int(self.fields["n"]), self.arrays, self.inner, self.part
+        W = self._working_set(n)
+        slots, size, each = self._rows(W, n), W.size, [name for name in _EACH if name in inner]
+        for name in each:
+            inner[name][:size] = a[name][W]
+        own = inner["store"][: size * size].reshape(size, size)
+        own[:] = self._store(n)[slots[:, None], W]
+        inner["ends"][:] = np.searchsorted(W, a["ends"])
+        part["n"] = part["slots"] = part["filled"] = size
+        part["fresh"], part["updates"], part["fall"] = 1, 0, 0.0
+        violation = float(np.diff(a["levels"].reshape(-1, 2)).max())
+        code: int = library.smo(part, max(eps, _INNER * violation), 0.0, limit)
+        moved = a["s"][W] * (inner["u"][:size] - a["u"][W])
+        rows = np.flatnonzero(moved)
+
+        def add(columns: slice) -> None:
+            library.smo_add(self.fields, rows.size, slots[rows], moved[rows], columns.start, columns.stop)
+
+        in_parts(add, sliced(n, _PART), rows.size * n >= _LARGE)
+        for name in each:
+            a[name][W] = inner[name][:size]
+        self.fields["updates"] += part["updates"]
+        self.fields["fall"] += part["fall"]
+        self.working = a["index"][W]
+        return code if code == _INDEFINITE_KERNEL else _LIMIT if part["updates"] else _DONE
+
+    def _working_set(self, n: int) -> NDArray[np.intp]:
+        """Return those that violate most, at both ends of each group, and free ones of the last set."""
+        a, size = self.arrays, self.inner["used"].size
+        index, grows, falls = a["index"][:n], a["grows"][:n], a["falls"][:n]
+        inside = np.isin(index, self.working, assume_unique=True) & (grows == 0.0) & (falls == 0.0)
+        ends = 2 * a["ends"].size
+        inside[np.flatnonzero(inside)[max(0, min(size // 2, size - ends)) :]] = False
+        count = max(1, (size - np.count_nonzero(inside)) // ends)
+        for start, stop in zip([0, *a["ends"][:-1]], a["ends"], strict=True):
+            g = slice(start, stop)
+            for reach, closed in ((a["F"][g], grows[g]), (-a["F"][g], falls[g])):
+                order = np.argpartition(reach + closed, min(count, stop - start) - 1)[:count]
+                inside[start + order[closed[order] == 0.0]] = True
+        return np.flatnonzero(inside)
+
+    def _store(self, n: int) -> NDArray[np.float32]:
+        return self.arrays["store"][: int(self.fields["slots"]) * n].reshape(-1, n)
+
+    def _rows(self, W: NDArray[np.intp], n: int) -> NDArray[np.int64]:
+        """Return the slots of the rows of a working set, after those that the cache misses are computed."""
+        a, filled, gram = self.arrays, int(self.fields["filled"]), self.problem.gram
+        slots, clock = a["where"][W].astype(np.int64), self.fields["clock"]
+        missing = slots < 0
+        rows = W[missing]
+        a["used"][slots[~missing]] = clock
+        new = np.arange(filled, min(filled + rows.size, int(self.fields["slots"])))
+        if new.size < rows.size:  # rows that were not used for longest give way
+            old = np.argsort(a["used"][:filled], kind="stable")[: rows.size - new.size]
+            a["where"][a["owner"][old]] = -1
+            new = np.append(new, old)
+        a["where"][rows], a["owner"][new], a["used"][new], slots[missing] = new, rows, clock, new
+        self.fields["filled"], self.fields["clock"] = min(filled + rows.size, self.fields["slots"]), clock + 1
+        if rows.size and gram.columns is not None:
+            gram.blocks(rows, new, a["store"], a["X"], a["squares"], n)
+        elif rows.size:
+            samples = self.problem.index[a["index"][:n]]
+            self._store(n)[new] = gram.between(samples[rows], samples)
+        return slots
 
     def variables(self) -> Vec:
         """Return the updated variables u, also those that the compiled code has removed."""
@@ -187,8 +265,8 @@ def descend(
             return u, Answer().ended("max_iter", f"{left}; raise max_iter")
         if stalls >= 3:  # rounds that neither halve the gap nor shorten the distance
             return best, Answer().ended("max_iter", f"{left}, by rounding; raise tol")
-        # one row of each group is looked at before a pair moves, and all of them stay
-        entries = max(problem.gram.limit // 4, (problem.sums.size + 2) * problem.n)
+        # one row of each group is looked at before a pair moves, and a working set has both ends of each
+        entries = max(problem.gram.limit // 4, (2 * problem.sums.size + 2) * problem.n)
         store = np.empty(min(entries, problem.n**2), np.float32)
         state = PairUpdates(problem, u, F, scale - gap if problem.hinge else scale, store)
         at = updates
