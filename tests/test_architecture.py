@@ -263,7 +263,7 @@ SOLVES = [
     (ucm.models.nu_svm(0.3), 30),
     (
         (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos)) - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
-        36,
+        37,
     ),
     (
         ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0),
