@@ -97,9 +97,8 @@ def _no_balls(form: MinNorm) -> str | None:
 
 
 def _radius(block: Block) -> float:
-    """Return the radius of the ball that is the domain of a block; 0 without a size."""
-    size = block.domain.size()
-    return 0.0 if size is None else value(size)
+    """Return the radius of the ball that is the domain of a block."""
+    return value(block.domain.radius)  # type: ignore[attr-defined]
 
 
 def _solve(form: MinNorm, monitor: Monitor, unit: float) -> Answer:
