@@ -54,6 +54,7 @@ CONTRACTED = ["-ffp-contract=fast"]
 REDUCTIONS = {
     "coordinate.c",
     "hulls.c",
+    "l1_newton.c",
     "outer.c",
     "rows.c",
     "sums.c",

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.solvers.objective import proximal_step
+from ucm.solvers.objective import l1_newton, proximal_step
 from ucm.solvers.objective.quadratic_models import Columns, boxed_quadratic
 
 
@@ -59,6 +59,19 @@ def test_numbers_that_are_not_finite_end_the_loop() -> None:
         r, x = r0.copy(), np.zeros(7)
         r[2] = bad
         boxed_quadratic(H, r, x, lower, upper, 0.1, 1e-10, 50, lambda: False)
+
+
+def test_small_steps_of_the_whole_method_take_the_same_course(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = ucm.datasets.load("wine")
+    model = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
+    grid = np.geomspace(20.0, 0.1, 12)
+    one, path = ucm.solve(model, X, y), ucm.path(model, X, y, lam=grid)
+    monkeypatch.setattr(l1_newton, "_BUDGET", 0.0)
+    again, stepwise = ucm.solve(model, X, y), ucm.path(model, X, y, lam=grid)
+    assert again.objective == one.objective and again.stats.systems == one.stats.systems
+    assert [s.objective for s in stepwise] == [s.objective for s in path]
 
 
 @pytest.mark.parametrize("n", [1, 2, 8, 60])

@@ -1232,9 +1232,12 @@ def test_the_conjugate_of_the_logistic_loss_near_its_ends() -> None:
 
 @pytest.mark.parametrize("loss", ["logistic", "squared hinge"])
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_newton_steps_against_the_twin(loss: str, ridge: float) -> None:
-    """With weights, walls that differ, and tilts of the margins and of w: from the definition in CVXPY."""
+def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
+    """With weights, walls that differ, and tilts of the margins and of w: from the definition in CVXPY, and
+    once more from the end, with the matrix that is kept."""
     import cvxpy as cp
+
+    from ucm.solvers.objective.l1_newton import L1Newton
 
     rng = np.random.default_rng(3)
     m, n = 40, 5
@@ -1247,7 +1250,10 @@ def test_newton_steps_against_the_twin(loss: str, ridge: float) -> None:
     declared = Logistic() if loss == "logistic" else Hinge(2)
     penalties: tuple[Any, ...] = (L1(weights=upper),) + ((ridge * L2(),) if ridge else ())
     form = Composite(X, y, (declared,), penalties, (c,), tilt=tilt)
-    found = ProxNewton().solve(form, Monitor(1e-9))
+    steps = L1Newton.of(form)
+    assert steps is not None
+    monitor = Monitor(1e-9)
+    found = steps.solve(form, monitor, (np.zeros(n), 0.0), 50)
     (w, b), slopes = found.plane, found.slopes
     assert slopes is not None
     wide, bias = cp.Variable(n), cp.Variable()
@@ -1259,15 +1265,22 @@ def test_newton_steps_against_the_twin(loss: str, ridge: float) -> None:
     assert form.value(form.margins(w, b), w) == pytest.approx(problem.value, rel=1e-7)
     bound, missed = form.lower_bound(slopes, form.margins(w, b), w)
     assert missed <= 1e-9 and bound == pytest.approx(problem.value, rel=1e-7)
+    before = monitor.systems
+    again = steps.solve(form, monitor, (w, b), 50)
+    assert monitor.systems == before and again.w == pytest.approx(w, abs=1e-4)
 
 
 @pytest.mark.parametrize(("loss", "weight"), [(Hinge(2), 0.5), (Logistic(), 4.0)], ids=repr)
-def test_newton_steps_from_slopes_and_curvatures_of_1(loss: Any, weight: float) -> None:
+def test_compiled_steps_from_slopes_and_curvatures_of_1(loss: Any, weight: float) -> None:
     """These are the numbers of every sample at w = 0: only rows whose number is 0 are left out."""
+    from ucm.solvers.objective.l1_newton import L1Newton
+
     X, y = ucm.datasets.load("iris")
     y = y.astype(float)
     form = Composite(X, y, (loss,), (0.5 * L1(),), (np.full(y.size, weight),))
-    found = ProxNewton().solve(form, Monitor(1e-8))
+    steps = L1Newton.of(form)
+    assert steps is not None
+    found = steps.solve(form, Monitor(1e-8), (np.zeros(X.shape[1]), 0.0), 50)
     expected = ucm.solve(weight * loss + 0.5 * L1(), X, y, solver="clarabel", tol=1e-8).objective
     w, b = found.plane
     assert found.status == "converged"

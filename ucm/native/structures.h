@@ -54,6 +54,25 @@ typedef struct {
     int64_t work;                   /* multiplications of the last call */
 } quadratic_t;
 
+/* l1_newton.c */
+typedef struct {
+    int64_t m, n, squared;               /* the squared hinge, or the logistic loss */
+    const double *X, *y, *c;             /* (m, n), (m,), (m,) what the samples weigh */
+    const double *v, *u, *lower, *upper; /* tilts, (m,) and (n,), and walls, (n,) */
+    double ridge, tol;
+    double *z, *t, *a;                   /* (n + 1,) point, (m,) margins, (m,) dual point */
+    /* The matrix of the last problem over the same samples, (n, n), their mean with the sum of the weights behind it, and
+       these weights; a sum of 0: there is none. */
+    double *H, *mean, *h;
+    double *scratch;                     /* 7 m + n (n + 69), where the next ones stand */
+    double *s, *curve, *t_next, *s_next, *curve_next, *beta, *move; /* (m,) */
+    double *g, *r, *next, *d, *pulled, *system, *chunk;
+    int64_t *support;                    /* (n,) */
+    double value, smooth, fixed, gap, before, passes;
+    int64_t most;                        /* steps for one problem */
+    int64_t begun, stale, stuck, steps, systems, status; /* status: 0 under way, 1 proven, 2 nothing is gained any more */
+} l1_t;
+
 /* smo.c */
 typedef struct {
     int64_t n, groups, features, stride, kind, degree; /* variables at hand; features and entries of a row of X */

@@ -14,6 +14,7 @@ from ucm.data.options import COUNT, check_fields
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver, Status
+from ucm.solvers.objective.l1_newton import MOST, L1Newton
 from ucm.solvers.objective.orthant_step import iterate
 from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
 from ucm.solvers.objective.quadratic_models import NewtonCG
@@ -61,12 +62,13 @@ class ProxNewton(Solver[Composite]):
 
 
 class _Steps(Session[Composite]):
-    """Session of ProxNewton, with the transposed samples of large systems kept for all problems.
+    """Session of ProxNewton, with the compiled solver or transposed samples kept for all problems.
 
     Attributes
     ----------
     watched : whether a window of steps that gain little ends them
     systems : those of L2 where they are too large to be formed, or None
+    small : compiled steps, of few samples; or None
     """
 
     def __init__(self, solver: ProxNewton, form: Composite) -> None:
@@ -76,18 +78,30 @@ class _Steps(Session[Composite]):
         self.systems: NewtonCG | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
             self.systems = NewtonCG(form.X)
+        self.small = L1Newton.of(form)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         at = (np.zeros(form.n), 0.0) if start is None else start.plane
+        if self.small is not None and not form.same_terms(self.small.form):
+            self.small = L1Newton.of(form)
+        limit, done, stopped = monitor.limit(self.max_iter), 0, False
+        if self.small is not None and not monitor.timed_out:
+            found = self.small.solve(form, monitor, at, min(limit, MOST))
+            if found.status == "converged":
+                return found
+            at, done = found.plane, int(self.small.state["steps"])
+            stopped = found.status == "interrupted"
         step = iterate(form, at, monitor, self.systems)
         with np.errstate(over="ignore", invalid="ignore"):
-            status, left = self._descend(step, monitor, monitor.limit(self.max_iter))
+            status, left = self._descend(step, monitor, done, done if stopped else limit)
+        if stopped and status != "converged":
+            status = "interrupted"
         return Answer(w=step.w, b=step.b, slopes=step.dual).after(status, left)
 
-    def _descend(self, at: ProximalIterate, monitor: Monitor, limit: int) -> tuple[Status, str]:
-        """Run the Newton steps in place; return the status and how large the gap is."""
-        step, stuck, previous, tol = 0, 0, (np.inf, np.inf), monitor.tol
-        for step in range(1, limit + 1):
+    def _descend(self, at: ProximalIterate, monitor: Monitor, done: int, limit: int) -> tuple[Status, str]:
+        """Run the Newton steps after number `done` in place; return the status and how large the gap is."""
+        step, stuck, previous, tol = done, 0, (np.inf, np.inf), monitor.tol
+        for step in range(done + 1, limit + 1):
             at.look()
             looked = self.watched and step % 20 == 0
             # the gap, half a pass, may be small enough
