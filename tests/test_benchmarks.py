@@ -14,7 +14,7 @@ import pytest
 from conftest import Loader, shared_folder
 
 import ucm
-from benchmarks import harness, judge
+from benchmarks import audit, harness, judge
 from benchmarks.papers import extended_nu_svm, nearest_points, psvm, sparse, unified
 from benchmarks.speed import datasets, own, rows, solvers, tables
 from benchmarks.speed.__main__ import PARTS
@@ -281,3 +281,11 @@ def test_bounds_are_below_the_objective(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(own, "dense", lambda name: (X, SIGNS))
     (row,) = own.bounds(("wine/3",))
     assert 0.0 < row["its bound / objective"] <= 1.0 + 1e-9
+
+
+# --- audits ---------------------------------------------------------------------------------------
+def test_the_audits_of_defaults() -> None:
+    """Least squares are exact, and stochastic gradients are not."""
+    rows = {row["estimator"]: row for row in audit.defaults(("wine",))}
+    assert len(rows) == len(audit.DEFAULTS)
+    assert rows["RidgeClassifier()"]["largest"] < 1e-9 < rows["SGDClassifier()"]["least"]

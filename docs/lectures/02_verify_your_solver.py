@@ -108,6 +108,27 @@ ucm.testing.check_solver(FrankWolfe())
 print("check_solver: nothing to complain of")
 
 # %% [markdown]
+# ## Answers of other libraries
+#
+# The certificate needs the declaration and the answer alone, so that it judges any solver. `audit` reads the declaration from the
+# parameters of a fitted estimator. Here LIBLINEAR runs out of iterations, and a smaller tolerance is worse:
+
+# %%
+from sklearn.datasets import make_classification
+from sklearn.svm import LinearSVC
+
+A, label = make_classification(1000, 300, n_informative=20, random_state=0)
+errors = []
+for tol in (1e-4, 1e-8, 1e-12):
+    svc = LinearSVC(loss="hinge", fit_intercept=False, random_state=0, max_iter=20_000, tol=tol)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = ucm.audit(svc.fit(A, label), A, label)
+    errors.append(report[0].excess)
+    print(f"tol={tol:g}: {report.verdict}")
+assert min(errors) > 1e-6
+
+# %% [markdown]
 # ## Does a check find an error?
 #
 # A useful check finds errors. Without the limit $t \le 1$ a step may leave the set:

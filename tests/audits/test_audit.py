@@ -8,18 +8,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.datasets import make_classification
+import sklearn.base
+import sklearn.datasets
+import sklearn.linear_model
+import sklearn.svm
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-from sklearn.svm import SVC, LinearSVC, NuSVC
+from typed import known
 
 import ucm
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(converge|max_iter|reached|early).*")
+# without types: pyright infers the types of their parameters from the defaults
+svm: Any = sklearn.svm
+linear: Any = sklearn.linear_model
+SVC, LinearSVC, NuSVC = svm.SVC, svm.LinearSVC, svm.NuSVC
+LogisticRegression = linear.LogisticRegression
+Perceptron = linear.Perceptron
+RidgeClassifier = linear.RidgeClassifier
+SGDClassifier = linear.SGDClassifier
+clone: Any = sklearn.base.clone
+make_classification: Any = sklearn.datasets.make_classification
 X, Y = make_classification(80, 5, random_state=5, flip_y=0.1, class_sep=0.8)
 X3, Y3 = make_classification(60, 4, n_informative=3, n_redundant=0, n_classes=3, random_state=1)
 EXACT = {"tol": 1e-10, "max_iter": 100_000}
@@ -114,7 +125,7 @@ def test_multipliers_alone_may_be_wrong() -> None:
     model = (0.5 * ucm.Hinge() + 0.5 * ucm.L2()).with_intercept(None)
     reference = ucm.solve(model, X, 2 * Y - 1, tol=1e-9)
     good = {"C": 0.5, "ws_strategy": "subdiff", "classes_": np.array([0, 1]), "intercept_": 0.0}
-    e = dual_first(coef_=reference.w[None, :], dual_coef_=reference.weights[None, :], **good)
+    e = dual_first(coef_=known(reference.w)[None, :], dual_coef_=known(reference.weights)[None, :], **good)
     assert ucm.audit(e, X, Y)[0].loose == "none"
     e.dual_coef_ = 0.9 * e.dual_coef_
     (row,) = ucm.audit(e, X, Y)
@@ -251,7 +262,7 @@ def test_estimators_of_skglm() -> None:
     sparse = type("SparseLogisticRegression", (SimpleNamespace,), {})
     model = (1 / 80) * ucm.Logistic() + 0.05 * ucm.L1()
     s = ucm.solve(model, X, 2 * Y - 1, tol=1e-9)
-    fitted = {"coef_": s.w[None, :], "intercept_": s.b, **classes}
+    fitted = {"coef_": known(s.w)[None, :], "intercept_": s.b, **classes}
     e = sparse(alpha=0.05, l1_ratio=1.0, max_epochs=9, fit_intercept=True, **fitted)
     report = ucm.audit(e, X, Y)
     assert report.optimal and report[0].objective == pytest.approx(s.objective, rel=1e-9)
@@ -334,7 +345,8 @@ def test_a_report_in_its_four_forms() -> None:
     ) == "Audit(LinearSVC(max_iter=2): not optimal (3 of 3 problems; 2 against the rest))" or (
         repr(report).startswith("Audit(LinearSVC(max_iter=2): not optimal (")
     )
-    frame = report.to_frame() if pytest.importorskip("pandas") else None
+    pytest.importorskip("pandas")
+    frame = report.to_frame()
     assert frame.shape[0] == 3 and (frame.objective > frame.upper).all()
 
 

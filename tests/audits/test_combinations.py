@@ -12,23 +12,29 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.datasets import make_classification
-from sklearn.linear_model import (
-    LogisticRegression,
-    LogisticRegressionCV,
-    RidgeClassifier,
-    RidgeClassifierCV,
-    SGDClassifier,
-)
-from sklearn.metrics.pairwise import pairwise_kernels
+import sklearn.base
+import sklearn.datasets
+import sklearn.linear_model
+import sklearn.metrics.pairwise
+import sklearn.svm
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
-from sklearn.svm import SVC, LinearSVC, NuSVC
 
 import ucm
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(converge|Convergence|max_iter|deprecated).*")
 
+# without types: pyright infers the types of their parameters from the defaults
+svm: Any = sklearn.svm
+linear: Any = sklearn.linear_model
+SVC, LinearSVC, NuSVC = svm.SVC, svm.LinearSVC, svm.NuSVC
+LogisticRegression = linear.LogisticRegression
+LogisticRegressionCV = linear.LogisticRegressionCV
+RidgeClassifier = linear.RidgeClassifier
+RidgeClassifierCV = linear.RidgeClassifierCV
+SGDClassifier = linear.SGDClassifier
+clone: Any = sklearn.base.clone
+make_classification: Any = sklearn.datasets.make_classification
+pairwise_kernels: Any = sklearn.metrics.pairwise.pairwise_kernels
 M, CUT = 36, 4
 X, Y = make_classification(M, CUT, random_state=3, flip_y=0.15, class_sep=0.7)
 X3, Y3 = make_classification(
@@ -246,7 +252,7 @@ def gram(e: Any, samples: np.ndarray) -> np.ndarray:
     if e.kernel == "precomputed":
         return samples
     if callable(e.kernel):
-        return e.kernel(samples, samples)
+        return np.asarray(e.kernel(samples, samples))
     gamma = 1.0 / (samples.shape[1] * samples.var()) if e.gamma == "scale" else e.gamma
     params = {"gamma": gamma, "degree": e.degree, "coef0": e.coef0}
     return pairwise_kernels(samples, metric=e.kernel, filter_params=True, **params)

@@ -23,9 +23,9 @@ def exported(classifier: Any, logistic: bool) -> LinearSVC | LogisticRegression 
     if classes.size > 2 and (classifier.multi_class != "ovr" or logistic):
         kind = "multinomial" if logistic else "one against the rest"
         raise CompositionError(
-            f"to_sklearn: expected two classes, as scikit-learn's linear models of {classes.size} are {kind};"
-            " fit sklearn.multiclass.OneVsRestClassifier(Classifier(...)) and convert its estimators_, or set "
-            'multi_class="ovr" for a loss without probabilities'
+            f"to_sklearn: expected two classes, as linear models of {classes.size} are {kind} there; "
+            "convert the estimators_ of a OneVsRestClassifier(Classifier(...)), or, for a loss without "
+            'probabilities, set multi_class="ovr"'
         )
     made = LogisticRegression() if logistic else LinearSVC()
     made.coef_, made.intercept_ = classifier.coef_.copy(), classifier.intercept_.copy()
