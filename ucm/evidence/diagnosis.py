@@ -25,6 +25,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import CROSSED
 from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, LinearTerm
+from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Answer
 from ucm.forms.sphere import UnitNorm
 from ucm.language.objective import ScaledPenalty
@@ -35,7 +36,7 @@ Side = Literal["feasibility", "primal", "dual", "primal and dual", "status", "re
 _EXPLAINED = 0.02  # a change that leaves this part of an error explains it
 _FAR = 0.1  # relative loss by a normal that is no inaccuracy
 _WHOLE = 0.98  # the part of a gap that counts as all of it
-_FACTORS = np.geomspace(1e-3, 1e3, 61)
+_FACTORS = np.geomspace(1e-3, 1e3, 25)
 
 
 @dataclass(frozen=True)
@@ -101,12 +102,12 @@ class _Examined:
         return tuple(text for text, change in changes if error(change(self.answer)) <= limit)
 
     def best_factor(self, change: Callable[[float], Answer], error: Callable[[Answer], float]) -> float:
-        """Return the factor of least error, by a grid and two refinements."""
+        """Return the factor of least error, by a grid and its refinements."""
         factors, best = _FACTORS, 1.0
-        for _ in range(4):
-            errors = [error(change(f)) for f in factors]
-            k = int(np.argmin(errors))
-            factors, best = np.geomspace(factors[max(k - 1, 0)], factors[min(k + 1, 60)], 61), factors[k]
+        for _ in range(5):
+            k = int(np.argmin([error(change(f)) for f in factors]))
+            ends = factors[max(k - 1, 0)], factors[min(k + 1, factors.size - 1)]
+            factors, best = np.geomspace(*ends, factors.size), factors[k]
         return float(best)
 
 
@@ -186,7 +187,7 @@ def _progress(history: Sequence[dict]) -> str:
 def _outside(problem: Problem, answer: Answer, allowed: float) -> Finding | None:
     """Return the finding of an answer outside of its domains; None if it lies inside."""
     form = problem.form
-    if isinstance(form, MinNorm):
+    if isinstance(form, MinNorm) and len(answer.q) == len(form.blocks):
         violations = [b.domain.violation(v) for b, v in zip(form.blocks, answer.q, strict=True)]
         worst = max(violations, default=0.0)
         if worst <= max(allowed, BESIDE) or problem.certify(answer, 0.0).certificate.violation <= allowed:
@@ -305,8 +306,9 @@ def _causes_of_dual(at: _Examined, error: Callable[[Answer], float]) -> tuple[st
     if isinstance(form, BestSubset) and not covers([part for part, _ in answer.parts]):
         return ("the parts do not cover the problem: a branch is missing",)
     changes: list[Change] = []
-    s, y = answer.slopes, at.problem.data.y
-    if s is not None and s.size == y.size:
+    s = answer.slopes
+    if s is not None and not isinstance(form, OutOfCoreForm):
+        y = at.problem.data.y
 
         def of(s: Vec) -> Callable[[Answer], Answer]:
             return lambda a: replace(a, slopes=s)
@@ -325,7 +327,7 @@ def _causes_of_both(at: _Examined, error: Callable[[Answer], float]) -> tuple[st
     """Return the changes of the problem, or of the whole answer, with which the bounds meet."""
     form, answer = at.problem.form, at.answer
     if isinstance(form, MinNorm):
-        return _of_distance(at, form, error)
+        return _of_distance(at, form, error) if len(answer.q) == len(form.blocks) else ()
     if isinstance(form, HingeDual):
         return _of_multipliers(form, answer.slopes, at, error)
     if isinstance(form, DifferenceOfConvex):
