@@ -22,6 +22,7 @@ from ucm.evidence.external_certificate import broken_rule
 from ucm.evidence.feasible_point import BESIDE
 from ucm.evidence.objective import covers
 from ucm.forms.distance import MinNorm
+from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import CROSSED
 from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, LinearTerm
@@ -140,7 +141,8 @@ def diagnose(
     above, below = at.errors(answer)
     if isinstance(problem.form, UnitNorm):
         text = f"w is {above:.2g} from stationary (relative to the objective)"
-        return Finding("primal", text, _of_sphere(at)) if not above <= allowed else None
+        causes = _causes_of_primal(at, lambda a: at.errors(a)[0])
+        return Finding("primal", text, causes) if not above <= allowed else None
     primal, dual = not above <= allowed, not below <= allowed
     figures = []
     if primal and math.isfinite(above):
@@ -246,10 +248,9 @@ def _outside_of_box(form: HingeDual, a: Vec, allowed: float) -> Finding | None:
     low, high = float(a.min(initial=0.0)), float((a - form.C).max(initial=0.0)) if form.p == 1.0 else 0.0
     excess = float(form.y @ a) / max(float(np.abs(a).sum()), 1e-300)
     if low < -allowed * size:
-        signed = (
-            "the labels y are in the multipliers" if (form.y * a >= -allowed * size).all() else "the sign"
-        )
-        return Finding("feasibility", f"a multiplier is negative, {low:.3g}", (signed,))
+        by_label = bool((form.y * a >= -allowed * size).all())
+        cause = "the labels y are in the multipliers" if by_label else "the sign"
+        return Finding("feasibility", f"a multiplier is negative, {low:.3g}", (cause,))
     if high > allowed * size:
         text = f"a multiplier is {high:.3g} above its bound C"
         return Finding("feasibility", text, ("the clip to C, or the scale of C",))
@@ -334,13 +335,9 @@ def _causes_of_both(at: _Examined, error: Callable[[Answer], float]) -> tuple[st
         return tuple(_of_difference(form, answer))
     if isinstance(form, BestSubset):
         form = form.G
-    if not isinstance(form, Composite):
+    if not isinstance(form, Composite) or isinstance(form, FlipComposite):  # its weights have the sum 1
         return ()
-    found = tuple(_of_composite(form, answer))
-    w, b = answer.plane
-    flipped: list[Change] = [("the sign of w and b", lambda a: replace(a, w=-w, b=-b))]
-    flipped.append(("the sign of w", lambda a: replace(a, w=-w)))
-    return found or at.explaining(flipped, error)
+    return tuple(_of_composite(form, answer))
 
 
 def _gap(form: Composite, answer: Answer) -> float:
@@ -353,14 +350,6 @@ def _gap(form: Composite, answer: Answer) -> float:
             height, gap = form.duality_gap(replace(answer, slopes=slopes if s is None else s))
         gaps.append(gap / max(abs(height), 1e-300) if gap == gap else math.inf)
     return min(gaps)
-
-
-def _of_sphere(at: _Examined) -> tuple[str, ...]:
-    """Return the errors of a normal that is not stationary."""
-    w = at.answer.w
-    if w is None:
-        return ()
-    return at.explaining([("the sign of w", lambda a: replace(a, w=-w))], lambda a: at.errors(a)[0])
 
 
 def _of_composite(form: Composite, answer: Answer) -> Iterator[str]:
@@ -385,9 +374,11 @@ def _of_composite(form: Composite, answer: Answer) -> Iterator[str]:
     rise = (form.penalty.value((1.0 + h) * w) - form.penalty.value((1.0 - h) * w)) / (2.0 * h)
     pulls = [(float(w @ form.adjoint(s)), s) for s in points]
     for pull, s in pulls if 0.0 < rise < math.inf else ():
-        c = max(pull / rise, 0.0)
+        c = pull / rise
+        if not 0.0 < c < math.inf:
+            continue
         other = replace(form, penalties=tuple(ScaledPenalty(c, R) for R in form.penalties))
-        if c > 0.0 and _gap(other, replace(answer, slopes=s)) <= limit:
+        if _gap(other, replace(answer, slopes=s)) <= limit:
             yield (
                 f"(w, b) is optimal for {c:.4g} times the penalty: the step of the proximal map, or the "
                 "scale of the penalty or of the loss"
