@@ -230,11 +230,12 @@ def test_what_the_program_does_not_know_is_refused_by_name() -> None:
     assert solution.make_certificate is not None
     with pytest.raises(ValueError, match="another penalty than NonNegative"):
         program.check(solution.make_certificate(solution), X, y)
-    for model, options, why in (
+    refused: list[tuple[Any, dict[str, Any], str]] = [
         (ucm.models.nu_svm(0.5), {"kernel": "rbf"}, "without a kernel"),
         (ucm.Ramp() + ucm.L2(), {}, "a convex model"),
         (R(pos, nu=0.6) - (R(neg, nu=0.6) | ucm.Ball(neg.mean, 0.1)), {}, "a sum of hulls"),
-    ):
+    ]
+    for model, options, why in refused:
         with pytest.raises(ParameterError, match=why):
             ucm.solve(model, X, y, **options).save_certificate("never.json")
     with pytest.raises(ParameterError, match="without its samples"):

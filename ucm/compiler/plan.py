@@ -183,8 +183,9 @@ class Plan:
             factorisation or iteration of an external solver. None for no limit
         trace : k for a record of every k-th iterate, and of the last, in `Solution.history`: the iterate
             (q, x; w, b) and, depending on the method, L, eta, restarts, the generalised gradient, counts of
-            gradients, projections, products and evaluations, and their seconds. External solvers and compiled
-            loops record their reports only. Tracing costs time, and does not change the iterates
+            gradients, projections, products and evaluations, and their seconds. Compiled loops record their
+            reports only, external solvers one: CVXPY passes no callback to Clarabel, ECOS or SCS, and HiGHS
+            prints a banner if one is set. Tracing costs time, and does not change the iterates
         warm_start : a solution of a plan of the same shape
         n_starts : number of starts of a non-convex model
         callback : called with every record; returning True stops the solve

@@ -22,9 +22,11 @@ from ucm.evidence.external_certificate import broken_rule
 from ucm.evidence.feasible_point import BESIDE
 from ucm.evidence.objective import covers
 from ucm.forms.distance import MinNorm
+from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import CROSSED
 from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, LinearTerm
+from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Answer
 from ucm.forms.sphere import UnitNorm
 from ucm.language.objective import ScaledPenalty
@@ -35,7 +37,7 @@ Side = Literal["feasibility", "primal", "dual", "primal and dual", "status", "re
 _EXPLAINED = 0.02  # a change that leaves this part of an error explains it
 _FAR = 0.1  # relative loss by a normal that is no inaccuracy
 _WHOLE = 0.98  # the part of a gap that counts as all of it
-_FACTORS = np.geomspace(1e-3, 1e3, 61)
+_FACTORS = np.geomspace(1e-3, 1e3, 25)
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,12 @@ class _Examined:
         return tuple(text for text, change in changes if error(change(self.answer)) <= limit)
 
     def best_factor(self, change: Callable[[float], Answer], error: Callable[[Answer], float]) -> float:
-        """Return the factor of least error, by a grid and two refinements."""
+        """Return the factor of least error, by a grid and its refinements."""
         factors, best = _FACTORS, 1.0
-        for _ in range(4):
-            errors = [error(change(f)) for f in factors]
-            k = int(np.argmin(errors))
-            factors, best = np.geomspace(factors[max(k - 1, 0)], factors[min(k + 1, 60)], 61), factors[k]
+        for _ in range(5):
+            k = int(np.argmin([error(change(f)) for f in factors]))
+            ends = factors[max(k - 1, 0)], factors[min(k + 1, factors.size - 1)]
+            factors, best = np.geomspace(*ends, factors.size), factors[k]
         return float(best)
 
 
@@ -139,7 +141,8 @@ def diagnose(
     above, below = at.errors(answer)
     if isinstance(problem.form, UnitNorm):
         text = f"w is {above:.2g} from stationary (relative to the objective)"
-        return Finding("primal", text, _of_sphere(at)) if not above <= allowed else None
+        causes = _causes_of_primal(at, lambda a: at.errors(a)[0])
+        return Finding("primal", text, causes) if not above <= allowed else None
     primal, dual = not above <= allowed, not below <= allowed
     figures = []
     if primal and math.isfinite(above):
@@ -186,7 +189,7 @@ def _progress(history: Sequence[dict]) -> str:
 def _outside(problem: Problem, answer: Answer, allowed: float) -> Finding | None:
     """Return the finding of an answer outside of its domains; None if it lies inside."""
     form = problem.form
-    if isinstance(form, MinNorm):
+    if isinstance(form, MinNorm) and len(answer.q) == len(form.blocks):
         violations = [b.domain.violation(v) for b, v in zip(form.blocks, answer.q, strict=True)]
         worst = max(violations, default=0.0)
         if worst <= max(allowed, BESIDE) or problem.certify(answer, 0.0).certificate.violation <= allowed:
@@ -245,10 +248,9 @@ def _outside_of_box(form: HingeDual, a: Vec, allowed: float) -> Finding | None:
     low, high = float(a.min(initial=0.0)), float((a - form.C).max(initial=0.0)) if form.p == 1.0 else 0.0
     excess = float(form.y @ a) / max(float(np.abs(a).sum()), 1e-300)
     if low < -allowed * size:
-        signed = (
-            "the labels y are in the multipliers" if (form.y * a >= -allowed * size).all() else "the sign"
-        )
-        return Finding("feasibility", f"a multiplier is negative, {low:.3g}", (signed,))
+        by_label = bool((form.y * a >= -allowed * size).all())
+        cause = "the labels y are in the multipliers" if by_label else "the sign"
+        return Finding("feasibility", f"a multiplier is negative, {low:.3g}", (cause,))
     if high > allowed * size:
         text = f"a multiplier is {high:.3g} above its bound C"
         return Finding("feasibility", text, ("the clip to C, or the scale of C",))
@@ -305,8 +307,9 @@ def _causes_of_dual(at: _Examined, error: Callable[[Answer], float]) -> tuple[st
     if isinstance(form, BestSubset) and not covers([part for part, _ in answer.parts]):
         return ("the parts do not cover the problem: a branch is missing",)
     changes: list[Change] = []
-    s, y = answer.slopes, at.problem.data.y
-    if s is not None and s.size == y.size:
+    s = answer.slopes
+    if s is not None and not isinstance(form, OutOfCoreForm):
+        y = at.problem.data.y
 
         def of(s: Vec) -> Callable[[Answer], Answer]:
             return lambda a: replace(a, slopes=s)
@@ -325,20 +328,16 @@ def _causes_of_both(at: _Examined, error: Callable[[Answer], float]) -> tuple[st
     """Return the changes of the problem, or of the whole answer, with which the bounds meet."""
     form, answer = at.problem.form, at.answer
     if isinstance(form, MinNorm):
-        return _of_distance(at, form, error)
+        return _of_distance(at, form, error) if len(answer.q) == len(form.blocks) else ()
     if isinstance(form, HingeDual):
         return _of_multipliers(form, answer.slopes, at, error)
     if isinstance(form, DifferenceOfConvex):
         return tuple(_of_difference(form, answer))
     if isinstance(form, BestSubset):
         form = form.G
-    if not isinstance(form, Composite):
+    if not isinstance(form, Composite) or isinstance(form, FlipComposite):  # its weights have the sum 1
         return ()
-    found = tuple(_of_composite(form, answer))
-    w, b = answer.plane
-    flipped: list[Change] = [("the sign of w and b", lambda a: replace(a, w=-w, b=-b))]
-    flipped.append(("the sign of w", lambda a: replace(a, w=-w)))
-    return found or at.explaining(flipped, error)
+    return tuple(_of_composite(form, answer))
 
 
 def _gap(form: Composite, answer: Answer) -> float:
@@ -351,14 +350,6 @@ def _gap(form: Composite, answer: Answer) -> float:
             height, gap = form.duality_gap(replace(answer, slopes=slopes if s is None else s))
         gaps.append(gap / max(abs(height), 1e-300) if gap == gap else math.inf)
     return min(gaps)
-
-
-def _of_sphere(at: _Examined) -> tuple[str, ...]:
-    """Return the errors of a normal that is not stationary."""
-    w = at.answer.w
-    if w is None:
-        return ()
-    return at.explaining([("the sign of w", lambda a: replace(a, w=-w))], lambda a: at.errors(a)[0])
 
 
 def _of_composite(form: Composite, answer: Answer) -> Iterator[str]:
@@ -383,9 +374,11 @@ def _of_composite(form: Composite, answer: Answer) -> Iterator[str]:
     rise = (form.penalty.value((1.0 + h) * w) - form.penalty.value((1.0 - h) * w)) / (2.0 * h)
     pulls = [(float(w @ form.adjoint(s)), s) for s in points]
     for pull, s in pulls if 0.0 < rise < math.inf else ():
-        c = max(pull / rise, 0.0)
+        c = pull / rise
+        if not 0.0 < c < math.inf:
+            continue
         other = replace(form, penalties=tuple(ScaledPenalty(c, R) for R in form.penalties))
-        if c > 0.0 and _gap(other, replace(answer, slopes=s)) <= limit:
+        if _gap(other, replace(answer, slopes=s)) <= limit:
             yield (
                 f"(w, b) is optimal for {c:.4g} times the penalty: the step of the proximal map, or the "
                 "scale of the penalty or of the loss"

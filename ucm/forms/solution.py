@@ -250,11 +250,11 @@ class Solution:
 
         Examples
         --------
-        >>> import json, tempfile, ucm
+        >>> import json, pathlib, tempfile, ucm
         >>> X, y = ucm.datasets.load("iris")
-        >>> path = tempfile.mktemp(".json")
-        >>> ucm.solve(ucm.models.nu_svm(0.3), X, y).save_certificate(path)
-        >>> sorted(json.load(open(path)))
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "certificate.json"
+        >>> ucm.solve(ucm.models.nu_svm(0.5), X, y).save_certificate(path)
+        >>> sorted(json.loads(path.read_text()))
         ['bounds', 'data', 'declaration', 'dual', 'format', 'primal', 'version', 'weights']
         """
         if self.make_certificate is None:
