@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn import linear_model, svm
+
+import ucm
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -64,3 +68,25 @@ def test_example(example: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def _counterparts() -> list[tuple[str, str]]:
+    """Return the rows of the table of estimators of scikit-learn and of this library, as code."""
+    page = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`]*)`.* \| `(Classifier[^`]*)` \|$", page, re.MULTILINE)
+    assert len(rows) == 6
+    return rows
+
+
+@pytest.mark.parametrize(("theirs", "ours"), _counterparts())
+def test_counterparts_of_scikit_learn_have_the_same_decision_function(theirs: str, ours: str) -> None:
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((120, 5))
+    y = X[:, 0] - X[:, 1] + generator.standard_normal(120) > 0.0
+    names = vars(ucm.models) | {name: getattr(ucm, name) for name in ("Classifier", "L1", "L2", "Logistic")}
+    expected = eval(theirs, vars(svm) | vars(linear_model)).set_params(tol=1e-8).fit(X, y)
+    found = eval(ours, names).set_params(tol=1e-9).fit(X, y)
+    f, g = expected.decision_function(X), found.decision_function(X)
+    factor = float(f @ g) / float(g @ g)
+    assert "NuSVC" in theirs or factor == pytest.approx(1.0, rel=1e-3)
+    np.testing.assert_allclose(factor * g, f, atol=1e-3 * np.abs(f).max())

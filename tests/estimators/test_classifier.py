@@ -488,7 +488,10 @@ def test_intercepts_that_are_refused(mixed: tuple, model: Any, options: dict, me
         (lambda clf, X, y: clf.fit(np.where(X[0, 0] == X, np.nan, X), y), "NaN; .*SimpleImputer"),
         (lambda clf, X, y: clf.fit(X, y[1:]), r"samples: \[20, 19\]; give as many labels as X has rows$"),
         (lambda clf, X, y: clf.fit(X, y).predict(X[:, :1]), "expecting 2 features.*; give the features of"),
-        (lambda clf, X, y: clf.fit(X, y).predict(X[0]), r"1D array instead; write X.reshape\(1, -1\)"),
+        (
+            lambda clf, X, y: clf.fit(X, y).predict(X[0]),
+            r"1D array instead; Reshape your data: X.reshape\(1, -1\)",
+        ),
         (lambda clf, X, y: clf.fit(X, X[:, 0]), "continuous.*; give class labels"),
         (lambda clf, X, y: clf.fit(np.full(X.shape, "a"), y), "convert string.*; encode text"),
         (

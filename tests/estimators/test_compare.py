@@ -244,7 +244,7 @@ def test_a_time_limit_of_all_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tuning_goes_beyond_the_present_factor_and_into_pipelines() -> None:
     """A pipeline is tuned as by a grid search over it; C is a number, and is not stopped at 2."""
     flipped = np.where(np.arange(Y.size) % 9 == 0, Y[::-1], Y)
-    raw = X * np.array([1.0, 100.0] + [1.0] * (X.shape[1] - 2))
+    raw = X * np.array([1.0, 1e5] + [1.0] * (X.shape[1] - 2))
     plain = make_pipeline(StandardScaler(), ucm.Classifier(tol=1e-8))
     rbf = make_pipeline(StandardScaler(), ucm.Classifier(kernel="rbf", tol=1e-8))
     found = ucm.compare([plain, rbf], raw, flipped, cv=2, tune=True, n_values=3, progress=False)

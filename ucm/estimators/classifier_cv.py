@@ -244,9 +244,11 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
 
         def scores_of(search: Search, done: Done) -> NDArray[np.float64]:
             """Return the (values, folds) scores of a search."""
-            S = leave_one_out_scores(search) if one_out and head is None else None
+            left_out = leave_one_out_scores(search) if one_out and head is None else None
             of_parts = (held_out(replace(search, samples=part), own) for part, own in parts)
-            held = chain.from_iterable(of_parts) if S is None else (S[test] for _, test in folds)
+            held = chain.from_iterable(of_parts)
+            if left_out is not None:
+                held = (left_out[test] for _, test in folds)
             columns = []
             for (_, test), S in zip(folds, held, strict=True):
                 of_fold = None if weights is None else weights[test]

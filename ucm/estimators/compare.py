@@ -443,7 +443,9 @@ def _requesting(clf: Any) -> Any:
 def _warn_of_scales(estimators: Mapping[str, BaseEstimator], table: Matrix) -> None:
     """Warn once of features with different scales, in place of one warning for each fit."""
     unscaled = (
-        isinstance(estimator, Classifier | ClassifierCV) and not get_tags(estimator).input_tags.pairwise
+        isinstance(estimator, Classifier | ClassifierCV)
+        and Head.of(getattr(estimator, "estimator", None)) is None  # a pipeline may scale
+        and not get_tags(estimator).input_tags.pairwise
         for estimator in estimators.values()
     )
     if table.dtype.kind in "biuf" and any(unscaled) and (hint := scale_hint(table)):

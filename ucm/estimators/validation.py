@@ -59,7 +59,7 @@ _REMEDIES = {  # by words of the message of scikit-learn
     "inconsistent numbers of samples": "give as many labels as X has rows",
     "expecting": "give the features of the fit",
     "feature names": "give the features of the fit, by their names and in their order",
-    "1D array": "write X.reshape(1, -1) for one sample, X.reshape(-1, 1) for one feature",
+    "1D array": "Reshape your data: X.reshape(1, -1) for one sample, X.reshape(-1, 1) for one feature",
     "label type": "give class labels; numpy.digitize cuts measurements into classes",
     "convert string": "encode text as numbers, as by a OneHotEncoder before it in a pipeline",
 }
