@@ -99,6 +99,10 @@ _by_hand: dict[str, tuple[Any, Callable[[], float]]] = {
         Robust(Hinge(), _A @ Ball([0.0] * 4, 0.1)) + _lam,
         lambda: _program(0.1 * cp.norm(_A.T @ _w)),
     ),
+    "a box of size 0": (
+        Robust(Hinge(), np.zeros((4, 4)) @ Ball([0.0] * 4, 1, _inf)) + _lam,
+        lambda: _program(0.0),
+    ),
     "box": (
         Robust(Hinge(), np.diag(_sizes) @ Ball([0.0] * 4, 1, _inf)) + _lam,
         lambda: _program(_sizes @ cp.abs(_w)),

@@ -277,7 +277,8 @@ def _image(M: Matrix, U: UncertaintySet, c: Scalar) -> list[tuple[Scalar, Proxim
         case Ball(radius=r, p=2.0) if _zero(U.center):
             return [(c * r, RootNorm(Quadratic(A @ A.T)))]
         case Ball(radius=r, p=np.inf) if _zero(U.center) and (np.count_nonzero(A, axis=0) <= 1).all():
-            return [(c * r, L1(np.abs(A).sum(axis=1)))]
+            weights = np.abs(A).sum(axis=1)
+            return [(c * r, L1(weights))] if weights.any() else [(0.0, L1())]
         case Ellipsoid(shape=ConstantMatrix() as S, radius=r) if _zero(U.center):
             return [(c * r, RootNorm(Quadratic(A @ S.dense() @ A.T)))]
     return []
