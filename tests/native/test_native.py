@@ -141,13 +141,13 @@ def test_far_entries_keep_their_differences() -> None:
 
 @pytest.mark.parametrize("n", [3, 40])
 def test_random_entries_far_from_0_keep_their_differences(n: int) -> None:
-    """Steps of 1e-4 lie between the doubles near 1e12, and the root in between."""
+    """Doubles near 1e12 are 1e-4 apart, with the root between them; one entry is at 0, far from the root."""
     rng = np.random.default_rng(n)
     for cap in (1.5 / n, 0.7, np.inf) * 5:
         steps = rng.integers(0, rng.choice([9, 900, 90_000]), n) * 2.0**-13
-        out = np.empty(n)
-        project_capped(1e12 + steps, NONE, cap, cap, out)
-        assert_allclose(out, by_bisection(steps, cap, 1.0), atol=1e-14 * max(1.0, steps.max()))
+        out = np.empty(n + 1)
+        project_capped(np.r_[0.0, 1e12 + steps], NONE, cap, cap, out)
+        assert_allclose(out, np.r_[0.0, by_bisection(steps, cap, 1.0)], atol=1e-14 * max(1.0, steps.max()))
 
 
 def test_empty_arrays_nan_and_inf() -> None:
