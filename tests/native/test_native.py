@@ -199,6 +199,9 @@ def test_the_simplex_in_a_ball_against_bisection_in_t(n: int, labelled: bool) ->
                 assert_allclose(out, np.maximum(t * (v - where), 0.0), atol=1e-12 * max(1.0, t))
     one = np.empty(1)
     assert project_ball_simplex(np.ones(1), NONE, 2.0, 1.0, one)[0] == 1.0 and one[0] == 1.0
+    two = np.empty(2)  # the ball does not cut, and one entry is 0
+    assert project_ball_simplex(np.array([1.5, 0.0]), NONE, 2.0, 1.0, two)[0] == 1.0
+    assert two.tolist() == [1.0, 0.0]
     project_ball_simplex(NONE, NONE, 1.0, 1.0, NONE.copy())
     for bad in (np.nan, np.inf):  # ends
         project_ball_simplex(np.array([1.0, bad, 2.0]), NONE, 0.8, 1.0, np.empty(3))
