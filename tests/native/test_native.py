@@ -202,6 +202,10 @@ def test_the_simplex_in_a_ball_against_bisection_in_t(n: int, labelled: bool) ->
     two = np.empty(2)  # the ball does not cut, and one entry is 0
     assert project_ball_simplex(np.array([1.5, 0.0]), NONE, 2.0, 1.0, two)[0] == 1.0
     assert two.tolist() == [1.0, 0.0]
+    for unit, limit in ((1e200, 1.0), (1e200, np.inf), (1e-200, np.inf)):  # squares over- or underflow
+        assert np.isnan(
+            project_ball_simplex(unit * np.array([1.0, 0.0, -1.0]), NONE, 0.8, limit, np.empty(3))[0]
+        )
     project_ball_simplex(NONE, NONE, 1.0, 1.0, NONE.copy())
     for bad in (np.nan, np.inf):  # ends
         project_ball_simplex(np.array([1.0, bad, 2.0]), NONE, 0.8, 1.0, np.empty(3))
