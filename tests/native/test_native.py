@@ -36,7 +36,7 @@ def by_bisection(v: np.ndarray, cap: float, mass: float) -> np.ndarray:
     """The projection on the capped simplex by bisection, relative to the largest entry."""
     u = v - v.max()
     low, high = u.min() - min(cap, mass) - mass, 0.0
-    for _ in range(200):
+    for _ in range(64):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if np.clip(u - middle, 0.0, cap).sum() > mass else (low, middle)
     return np.clip(u - low, 0.0, cap)
@@ -140,6 +140,17 @@ def test_far_entries_keep_their_differences() -> None:
     assert_allclose(out, by_bisection(v - 1e12, np.inf, 1.0), atol=1e-15)
 
 
+@pytest.mark.parametrize("n", [3, 40])
+def test_random_entries_far_from_0_keep_their_differences(n: int) -> None:
+    """Doubles near 1e12 are 1e-4 apart, with the root between them; one entry is at 0, far from the root."""
+    rng = np.random.default_rng(n)
+    for cap in (1.5 / n, 0.7, np.inf) * 5:
+        steps = rng.integers(0, rng.choice([9, 900, 90_000]), n) * 2.0**-13
+        out = np.empty(n + 1)
+        project_capped(np.r_[0.0, 1e12 + steps], NONE, cap, cap, out)
+        assert_allclose(out, np.r_[0.0, by_bisection(steps, cap, 1.0)], atol=1e-14 * max(1.0, steps.max()))
+
+
 def test_empty_arrays_nan_and_inf() -> None:
     assert native.threshold(NONE, 1.0, 1.0) == (-np.inf, 0.0)
     project_capped(NONE, NONE, 1.0, 1.0, NONE.copy())
@@ -176,16 +187,26 @@ def test_the_simplex_in_a_ball_against_bisection_in_t(n: int, labelled: bool) ->
     for radius in (least + 1e-3 * (most - least), 0.5 * (least + most), 2.0):
         for limit in (1.0, np.inf):
             low, high = 0.0, min(limit, 1e6)
-            for _ in range(200):
+            for _ in range(64):
                 t = 0.5 * (low + high)
                 inside = np.linalg.norm(simplex(t * v, y)) <= radius
                 low, high = (t, high) if inside else (low, t)
             out = np.empty(n)
-            t, *_ = project_ball_simplex(v, y, radius, limit, out)
+            t, *tau = project_ball_simplex(v, y, radius, limit, out)
             assert_allclose(out, simplex(low * v, y), atol=1e-6)
             assert t == pytest.approx(low, rel=1e-6) or t > 1e5
+            if 0.0 < t < 1e5:
+                where = np.array(tau)[np.where(y > 0.0, 0, 1)] if labelled else tau[0]
+                assert_allclose(out, np.maximum(t * (v - where), 0.0), atol=1e-12 * max(1.0, t))
     one = np.empty(1)
     assert project_ball_simplex(np.ones(1), NONE, 2.0, 1.0, one)[0] == 1.0 and one[0] == 1.0
+    two = np.empty(2)  # the ball does not cut, and one entry is 0
+    assert project_ball_simplex(np.array([1.5, 0.0]), NONE, 2.0, 1.0, two)[0] == 1.0
+    assert two.tolist() == [1.0, 0.0]
+    for unit, limit in ((1e200, 1.0), (1e200, np.inf), (1e-200, np.inf)):  # squares over- or underflow
+        assert np.isnan(
+            project_ball_simplex(unit * np.array([1.0, 0.0, -1.0]), NONE, 0.8, limit, np.empty(3))[0]
+        )
     project_ball_simplex(NONE, NONE, 1.0, 1.0, NONE.copy())
     for bad in (np.nan, np.inf):  # ends
         project_ball_simplex(np.array([1.0, bad, 2.0]), NONE, 0.8, 1.0, np.empty(3))
