@@ -319,7 +319,10 @@ class Expansion:
         def fill(part: slice) -> None:
             out[part] = self.kernel(X[part], self.samples) @ C
 
-        if k:
-            large = X.shape[0] * k * X.shape[1] >= _LARGE and self.kernel.function is None
-            in_parts(fill, sliced(X.shape[0], max(1, MEGABYTE // k)), large)
+        parts = sliced(X.shape[0] if k else 0, max(1, MEGABYTE // max(1, k)))
+        if self.kernel.function is None:
+            in_parts(fill, parts, X.shape[0] * k * X.shape[1] >= _LARGE)
+        else:  # it may be no function for several threads, and takes those of BLAS
+            for part in parts:
+                fill(part)
         return out
