@@ -34,12 +34,15 @@ def linear(sets: Sequence[str] | None = None, repeats: int = 5, limit: float = 6
     return _table(problems, repeats, limit)
 
 
-def kernels(sets: Sequence[str] = KERNEL_SETS, repeats: int = 3, limit: float = 600.0) -> Iterator[Row]:
+def kernels(
+    sets: Sequence[str] = KERNEL_SETS, repeats: int = 3, limit: float = 600.0, peers: Sequence[str] = ()
+) -> Iterator[Row]:
     """The nu-SVM at half of the largest nu, and the SVM at C = 1, with RBF kernels of three widths.
 
-    A set with fewer than 2,000 samples is used whole.
+    A set with fewer than 2,000 samples is used whole. `peers` are the only ones to run, if given; sklearnex
+    is one where scikit-learn-intelex is installed.
     """
-    return _table(_with_kernels(sets), repeats, limit)
+    return _table(_with_kernels(sets), repeats, limit, peers)
 
 
 def _with_kernels(sets: Sequence[str]) -> Iterator[Problem]:
@@ -64,7 +67,9 @@ def losses(sets: Sequence[str] | None = None, repeats: int = 5, limit: float = 6
     return _table((Problem(name, model, lam) for model, lam, name in grid), repeats, limit)
 
 
-def _table(problems: Iterable[Problem], repeats: int, limit: float) -> Iterator[Row]:
+def _table(
+    problems: Iterable[Problem], repeats: int, limit: float, only: Sequence[str] = ()
+) -> Iterator[Row]:
     """Yield a row for each problem and peer, and the geometric means of the ratios for each peer."""
     ratios: dict[tuple[str, str], list[float]] = {}
     for problem in problems:
@@ -76,7 +81,7 @@ def _table(problems: Iterable[Problem], repeats: int, limit: float) -> Iterator[
         except DataError as error:
             yield {**row, "note": missing(error, problem.set), "within": None}
             continue
-        for peer in peers:
+        for peer in only or peers:
             found = isolated(beside, problem, peer, repeats, limit=limit)
             if "times ours" in found:
                 ratios.setdefault((problem.model, peer), []).append(found["times ours"])

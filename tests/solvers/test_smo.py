@@ -340,13 +340,13 @@ def test_working_sets_reach_the_optimum_of_single_rows(
     model: Any, memory: float, kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cache of all rows, and one of a few; without BLAS all pairs compete."""
-    X, y = samples(500, 64, shift=0.15)
-    plain: dict[str, Any] = {"kernel": kernel, "gamma": 0.02, "coef0": 1.0}
+    X, y = samples(500, 100, shift=0.12)
+    plain: dict[str, Any] = {"kernel": kernel, "gamma": 0.01, "coef0": 1.0}
     blocks = mock.Mock(wraps=PairUpdates._block)
     monkeypatch.setattr(PairUpdates, "_block", lambda self, *a: blocks(self, *a))
     found = ucm.solve(model, X, y, solver="smo", tol=1e-8, cache_size=memory, **plain)
     calls = blocks.call_count
-    monkeypatch.setattr("ucm.data.gram._WIDE", 65)
+    monkeypatch.setattr("ucm.data.gram._WIDE", 101)
     alone = ucm.solve(model, X, y, solver="smo", tol=1e-8, **plain)
     assert calls > 1 and blocks.call_count == calls
     assert found.status == alone.status == "optimal", found.message
@@ -355,13 +355,13 @@ def test_working_sets_reach_the_optimum_of_single_rows(
 
 
 def test_working_sets_give_the_same_bits_on_one_and_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = samples(3000, 64, shift=0.2)
+    X, y = samples(3000, 100, shift=0.15)
     found = []
     for threads in (1, 2):
         monkeypatch.setattr("ucm.native.threads.workers", lambda threads=threads: threads)
         for module in ("ucm.data.gram", "ucm.solvers.smo.solver"):
             monkeypatch.setattr(f"{module}._LARGE", 1)
-        found.append(ucm.solve(psvm(1.0, 1.0), X, y, kernel="rbf", gamma=0.02, tol=1e-4))
+        found.append(ucm.solve(psvm(1.0, 1.0), X, y, kernel="rbf", gamma=0.01, tol=1e-4))
     first, second = (s.decision(X[:100]) for s in found)
     assert np.array_equal(first, second) and found[0].objective == found[1].objective
 

@@ -26,7 +26,7 @@ _FAR_BLOCKS = 500.0  # and to 1e-4: a round more costs less than rows one by one
 _LARGE = 1 << 27  # kernel values times features from which several threads gain
 _PART = 1 << 23  # kernel values that one call computes: some 20 ms
 _LONG = 16  # features from which products by BLAS gain in sums,
-_WIDE = 64  # and for rows, whose working sets take more pair updates
+_WIDE = 100  # and for rows, whose working sets take more pair updates
 _HEIGHT = 64  # rows of one such product
 _COLUMNS = 512  # of kernels.c
 _DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
@@ -319,7 +319,10 @@ class Expansion:
         def fill(part: slice) -> None:
             out[part] = self.kernel(X[part], self.samples) @ C
 
-        if k:
-            large = X.shape[0] * k * X.shape[1] >= _LARGE and self.kernel.function is None
-            in_parts(fill, sliced(X.shape[0], max(1, MEGABYTE // k)), large)
+        parts = sliced(X.shape[0] if k else 0, max(1, MEGABYTE // max(1, k)))
+        if self.kernel.function is None:
+            in_parts(fill, parts, X.shape[0] * k * X.shape[1] >= _LARGE)
+        else:  # it may be no function for several threads, and takes those of BLAS
+            for part in parts:
+                fill(part)
         return out
