@@ -31,7 +31,7 @@ from ucm.language.contracts import (
 )
 from ucm.language.domains.simplex import Capped
 from ucm.language.node import Node, RotationInvariant
-from ucm.language.parameter import Scalar, Scope, value
+from ucm.language.parameter import Scalar, Scope, Size, value
 from ucm.language.sets.combination import Combination
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.terms import (
@@ -80,6 +80,7 @@ __all__ = [
     "SemiSmooth",
     "Session",
     "SimplexDomain",
+    "Size",
     "Solver",
     "Stats",
     "SubsetLoss",

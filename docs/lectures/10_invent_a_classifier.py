@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 
 import ucm
 from ucm import Param, neg, pos
-from ucm.extend import Answer, Domain, MinNorm, Projectable, Scalar, Solver, value
+from ucm.extend import Answer, Domain, MinNorm, Projectable, Scalar, Size, Solver, value
 
 # %% [markdown]
 # ## The declaration of a domain
@@ -44,7 +44,7 @@ class Budget(Domain, Projectable):
     gamma: Scalar
 
     def size(self):
-        return self.gamma
+        return Size(self.gamma)
 
     def support(self, g):
         worst = np.argsort(-np.abs(g))

@@ -6,6 +6,7 @@ factors of `||w||_1` and `||w||_2^2`, and the intercept.
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -183,7 +184,11 @@ SEVERAL = [
 
 
 def name(value: Any) -> str:
-    return "" if isinstance(value, States) else " ".join(repr(value).split())
+    if isinstance(value, States):
+        return ""
+    if isinstance(value, np.ndarray):
+        return "weights"
+    return re.sub(r"<function .*?>", "function", " ".join(repr(value).split()))
 
 
 def against(

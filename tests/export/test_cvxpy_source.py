@@ -166,7 +166,7 @@ class Diamond(ucm.extend.Domain):
     radius: ucm.extend.Scalar
 
     def size(self):
-        return self.radius
+        return ucm.extend.Size(self.radius)
 
     def support(self, g):
         q = np.zeros(g.size)

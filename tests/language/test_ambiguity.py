@@ -323,34 +323,65 @@ def test_bad_input_is_refused_when_written(text: str) -> None:
         eval(text)
 
 
-# --- values outside of a range ---------------------------------------------------------------------
-OUTSIDE: dict[str, tuple[Callable[[Param], Any], float, str]] = {
-    "beta of CVaR": (lambda b: CVaR(pos, b), 2.0, "1 / b must be at least 1"),
-    "beta of CVaR, 0": (lambda b: CVaR(pos, b), 0.0, r"1 / b: expected a number, got 1 / 0"),
-    "rho": (lambda r: ucm.ChiSquare(pos, rho=r), -1.0, "b must be at least 0"),
-    "level": (lambda c: ucm.ChiSquare(pos, level=c), 1.0, r"b must lie in \[0.5, 1\)"),
-    "total variation": (lambda d: TotalVariation(pos, d), -0.1, "must be at least 0"),
-    "beta of SpectralRisk": (
-        lambda b: SpectralRisk(pos, (b, 1), (0.5, 0.5)), 1.5, "1 / b must be at least 1"
+# --- ranges stay with their parameters -----------------------------------------------------------
+Maker = Callable[..., Any]
+RANGES: dict[str, tuple[Maker, dict[str, float], dict[str, float]]] = {
+    "beta of CVaR": (lambda b: CVaR(pos, b), {"b": 0.5}, {"b": 2.0}),
+    "beta of CVaR, 0": (lambda b: CVaR(pos, b), {"b": 0.5}, {"b": 0.0}),
+    "rho": (lambda r: ucm.ChiSquare(pos, rho=r), {"r": 0.5}, {"r": -1.0}),
+    "level": (lambda c: ucm.ChiSquare(neg, level=c), {"c": 0.9}, {"c": 1.0}),
+    "total variation": (lambda d: TotalVariation(pos, d), {"d": 0.5}, {"d": 1.5}),
+    "weights of SpectralRisk": (
+        lambda v: SpectralRisk(pos, (0.3, 1), (v, 1 - v)), {"v": 0.5}, {"v": 2.0}
     ),
-    "eps of Wasserstein": (lambda e: Wasserstein(pos, e), -1.0, "must be at least 0"),
-    "beta of Wasserstein": (lambda b: Wasserstein(pos, 0.5, beta=b), 1.5, "1 / b must be at least 1"),
-    "eps of Gelbrich": (lambda e: Gelbrich(pos, e, 0.5), -1.0, "must be at least 0"),
-    "kappa": (lambda k: Gelbrich(pos, 0.5, k), -1.0, "b must be at least 0"),
-    "factor of a set": (lambda c: c * ucm.Hull(pos), math.inf, "the factor must be finite"),
-    "divisor of a set, 0": (lambda c: ucm.Hull(pos) / c, 0.0, "1 / b: expected a number"),
+    "their sum": (
+        lambda u, v: SpectralRisk(pos, (0.3, 1), (u, v)), {"u": 0.5, "v": 0.5}, {"u": 0.6}
+    ),
+    "beta of SpectralRisk": (lambda b: SpectralRisk(pos, (b, 1), (0.5, 0.5)), {"b": 0.5}, {"b": 1.5}),
+    "eps of Wasserstein": (lambda e: Wasserstein(pos, e), {"e": 0.5}, {"e": -1.0}),
+    "beta of Wasserstein": (lambda b: Wasserstein(pos, 0.5, beta=b), {"b": 0.5}, {"b": 1.5}),
+    "eps of Gelbrich": (lambda e: Gelbrich(pos, e, 0.5), {"e": 0.5}, {"e": -1.0}),
+    "kappa": (lambda k: Gelbrich(pos, 0.5, k), {"k": 0.5}, {"k": -1.0}),
+    "beta of groups": (
+        lambda b: ucm.models.group_dro(["A", "B"], b), {"b": 0.5}, {"b": 1.5}
+    ),
+    "factor of a set": (lambda c: c * ucm.Hull(pos), {"c": 0.5}, {"c": math.inf}),
+    "divisor of a set": (lambda c: ucm.Hull(pos) / c, {"c": 0.5}, {"c": math.inf}),
+    "divisor of a set, 0": (lambda c: ucm.Hull(pos) / c, {"c": 0.5}, {"c": 0.0}),
+    "factor of a penalty": (lambda c: c * ucm.L1(), {"c": 0.5}, {"c": -1.0}),
+    "mu": (lambda mu: ucm.models.rlsvm2(0.5, mu), {"mu": 0.5}, {"mu": 2.0}),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_a_later_value_outside_of_its_range_is_refused_where_it_is_bound(name: str) -> None:
-    """When written the functions refuse it at once; by `with_params` the node that has no meaning does."""
-    make, x, message = OUTSIDE[name]
+@pytest.mark.parametrize("name", RANGES)
+def test_a_parameter_keeps_the_range_of_the_function_that_took_it(name: str) -> None:
+    """Another value is refused in the words in which it is refused when written: by `with_params`, by an
+    estimator, in JSON, of a copy, below other sets."""
+    make, inside, change = RANGES[name]
+    node = make(*(Param(word, x) for word, x in inside.items()))
+    with pytest.raises(ucm.CompositionError) as written:
+        make(*(Param(word, x) for word, x in {**inside, **change}.items()))
+    text, number = ucm.to_json(node), change.popitem()
+    word, x = number
+    wrong = '{"float": "inf"}' if math.isinf(x) else repr(x)
+    before = f'"name": "{word}", "value": {inside[word]}'
+    assert before in text
+    above = 2.0 * node if isinstance(node, ucm.extend.UncertaintySet) else node
+    for change_to in (
+        lambda: node.with_params(**{word: x}),
+        lambda: above.with_params(**{word: x}),
+        lambda: pickle.loads(pickle.dumps(node)).with_params(**{word: x}),
+        lambda: node.as_fractions([word]).substitute({word: x}),
+        lambda: ucm.from_json(text).with_params(**{word: x}),
+        lambda: ucm.from_json(text.replace(before, f'"name": "{word}", "value": {wrong}')),
+    ):
+        with pytest.raises(ucm.CompositionError) as error:
+            change_to()
+        assert str(error.value) == str(written.value)
+    names = {word: getattr(ucm, word) for word in ucm.__all__}
+    assert ucm.from_json(text) == node == eval(repr(node), names)
     with pytest.raises(ucm.CompositionError):
-        make(Param("b", x))
-    U = make(Param("b", 0.5)) - ucm.Hull(neg)
-    with pytest.raises(ucm.UCMError, match=message):
-        ucm.compile(U.with_params(b=x), *bundled.load("iris"))
+        ucm.Classifier(node).set_params(**{f"model__{word}": x})
 
 
 def test_an_interval_may_end_beyond_the_range_of_a_function() -> None:

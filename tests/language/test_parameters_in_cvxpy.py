@@ -13,7 +13,7 @@ from ucm import Param, neg, pos, signed
 from ucm.data.bound_data import bind
 from ucm.extend import UncertaintySet
 from ucm.language.objective import Objective
-from ucm.language.parameter import Parameters, Scope
+from ucm.language.parameter import Parameters, Scope, Size
 
 RNG = np.random.default_rng(0)
 Y = np.where(np.arange(20) % 2, 1.0, -1.0)
@@ -83,9 +83,9 @@ def test_expressions_of_parameters_follow_their_values() -> None:
     derived: Any = scope.of(c)
     assert derived.value == pytest.approx(c.value) and plain.name() == "lam"
     assert derived.is_nonneg() and plain.is_nonneg()
-    assert scope.of(3.0) == 3.0
+    assert scope.of(3.0) == 3.0 and scope.of(Size(0.5)) == 0.5
     plain.value = 0.8
     assert derived.value == pytest.approx(2.0 * c.value)
     assert derived.name() == "lam * 2 / mu * 0.75"
-    radius: Any = scope.of(Param("r", -1.0), signed=True)
+    radius: Any = scope.of(Size(Param("r", -1.0)))
     assert radius.value == -1.0

@@ -20,11 +20,11 @@ from ucm.compiler.recover import ignores_origin
 from ucm.data.bound_data import Data, bind
 from ucm.data.linear_map import IdentityMap, Vec
 from ucm.errors import CompositionError, EmptySetError
-from ucm.language.contracts import Block, LoweredSet, Scope, Splits, UncertaintySet
+from ucm.language.contracts import Block, LoweredSet, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import NormBall
 from ucm.language.node import Node
 from ucm.language.notation import Notation
-from ucm.language.parameter import Param, Parameters, Scalar, value
+from ucm.language.parameter import Param, Parameters, Scalar
 from ucm.language.statistics.affine import stacked_factors
 from ucm.testing import check_set
 
@@ -230,8 +230,8 @@ class Stick(UncertaintySet):
     def infeasibility_reason(self, data: Data) -> str | None:
         return None
 
-    def size(self, data: Data) -> Scalar:
-        return self.length
+    def size(self, data: Data) -> Size:
+        return NormBall(self.length).size()
 
     def _v(self) -> Vec:
         return self.v
@@ -253,7 +253,7 @@ class Stick(UncertaintySet):
         return self.v * t, [cp.abs(t) <= scope.of(self.size(data))]
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        reach = value(self.size(data))
+        reach = self.size(data).number
         t = math.copysign(reach, float(self.v @ d))
         return t * float(self.v @ d), t * self.v
 

@@ -28,6 +28,7 @@ from ucm.ranges.parameter_range import (
     grows_with,
     size_of,
     smallest_nonempty,
+    within_ranges,
 )
 from ucm.ranges.zero_entry import contains_zero, forms_of, zero_entry
 
@@ -111,7 +112,7 @@ def as_sizes(model: RobustMargin, data: Data, name: str) -> tuple[bool, Any, flo
     assert isinstance(grows, bool)
 
     def at(t: float) -> RobustMargin:
-        return model.with_params(**{name: as_size(grows, t)})
+        return model.without_ranges().with_params(**{name: as_size(grows, t)})
 
     present = as_size(grows, model.params()[name])
     return grows, at, smallest_nonempty(at, data, present, name, Monitor())[0]
@@ -148,22 +149,24 @@ def test_both_proofs_by_hand(case: str) -> None:
 
 
 class SizeAsVariable(ucm.extend.Scope):
-    """The scope in which a size is a variable."""
+    """The scope in which the only size with a parameter is a variable."""
 
-    def __init__(self, size: Any) -> None:
-        self.size, self.t = size, size.value * cp.Variable(nonneg=True)
+    def __init__(self, unit: float) -> None:
+        self.t = unit * cp.Variable(nonneg=True)
 
     def of(self, x: Any, signed: bool = False) -> Any:
-        return self.t if x == self.size else ucm.extend.value(x)
+        if not isinstance(x, ucm.extend.Size):
+            return ucm.extend.value(x)
+        return self.t if isinstance(x.declared, Param) else x.number
 
 
 def entry_by_program(model: RobustMargin, data: Data, name: str) -> float:
     """The parameter at the least size for which 0 lies in U, by CVXPY; NaN where it is in no U."""
     size = size_of(model, data, name)
     assert not isinstance(size, str)
-    scope = SizeAsVariable(size.scalar)
+    scope = SizeAsVariable(size.number)
     x, constraints = model.set.cvxpy(data, scope)
-    problem = cp.Problem(cp.Minimize(scope.t / size.scalar.value), [*constraints, x / data.scale == 0])
+    problem = cp.Problem(cp.Minimize(scope.t / size.number), [*constraints, x / data.scale == 0])
     linear = problem.is_lp()
     options: Any = {"scipy_options": {"method": "highs-ds"}} if linear else {}
     problem.solve(solver=cp.SCIPY if linear else cp.CLARABEL, **options)
@@ -613,8 +616,8 @@ class Tail(ucm.extend.SimplexDomain):
     def bind(self, samples: Any) -> Any:
         return ucm.extend.Capped(self, samples, 1.0 / (ucm.extend.value(self.beta) * samples.total))
 
-    def size(self) -> ucm.extend.Scalar:
-        return 1.0 / self.beta
+    def size(self) -> ucm.extend.Size:
+        return ucm.extend.Size(self.beta, lambda beta: 1.0 / beta, lambda cap: 1.0 / cap)
 
     def inside(self, q: Any, size: Any, samples: Any) -> Any:
         return [samples.total * q <= size * samples.c]
@@ -665,22 +668,35 @@ def test_a_parameter_in_the_terms_of_a_combination() -> None:
 @pytest.mark.parametrize(
     ("make", "lower", "upper", "closed"),
     [
-        (lambda d: ucm.TotalVariation(pos, d) - ucm.TotalVariation(neg, d), 0.0, math.inf, False),
+        (lambda d: ucm.TotalVariation(pos, d) - ucm.TotalVariation(neg, d), 0.0, 1.0, True),
+        (lambda d: ucm.TotalVariation(pos, 2 * d) - ucm.TotalVariation(neg, 0.1), 0.0, 0.5, True),
         (lambda d: ucm.TotalVariation(pos, 1 - d) - ucm.TotalVariation(neg, 0.1), 0.0, 1.0, True),
-        (lambda d: ucm.ChiSquare(pos, level=d) - ucm.ChiSquare(neg, level=d), 0.5, math.inf, False),
+        (lambda d: ucm.ChiSquare(pos, level=d) - ucm.ChiSquare(neg, level=d), 0.5, 1.0, False),
         (lambda d: ucm.CVaR(pos, d) - ucm.CVaR(neg, d), 0.0, 1.0, True),
     ],
 )
-def test_the_interval_of_classes_far_apart(make: Any, lower: float, upper: float, closed: bool) -> None:
-    """0 never enters."""
+def test_an_interval_lies_in_the_declared_range(make: Any, lower: float, upper: float, closed: bool) -> None:
+    """The classes are far apart, so that 0 never enters."""
     y = np.repeat([1.0, -1.0], 8)
     X = 100.0 * y[:, None] + np.random.default_rng(0).standard_normal((16, 3))
-    found = one(make(Param("d", 0.5 * min(upper, 1.0) + 0.4 * lower)), X, y)
+    U = make(Param("d", 0.5 * upper + 0.4 * lower))
+    found = one(U, X, y)
     assert (found.lower, found.upper) == pytest.approx((lower, upper), abs=1e-9)
     assert (found.upper in found) == closed and found.gap == 0.0
     for fraction in (0.01, 0.5, 0.99):
+        U.with_params(d=found.at(fraction))  # which refuses values outside of the range
         relative = ucm.solve(make(Param("d", fraction, relative=True)), X, y)
         assert relative.params["d"] == pytest.approx(found.at(fraction))
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_the_gap_of_an_interval_is_that_of_an_end_that_stays(grows: bool) -> None:
+    """The gap is that of the open end, where 0 enters; the declared range is [0, 1]."""
+    model = as_model(ucm.TotalVariation(pos, Param("d", 0.5)) - ucm.TotalVariation(neg, 0.1), "")
+    for low, high, stays in ((-0.5, 0.75, grows), (0.25, 1.5, not grows)):
+        found = within_ranges(model, "d", Interval(low, high, "", grows, not grows, 0.1))
+        assert (found.lower, found.upper) == (max(low, 0.0), min(high, 1.0))
+        assert found.gap == (0.1 if stays else 0.0)
 
 
 def test_a_whole_number_has_no_interval_but_values() -> None:

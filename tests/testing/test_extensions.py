@@ -22,8 +22,8 @@ from ucm.extend import (
     MatrixMap,
     RotationInvariant,
     SampleWeights,
-    Scalar,
     SimplexDomain,
+    Size,
     UncertaintySet,
     value,
 )
@@ -42,8 +42,8 @@ class Worst(SimplexDomain):
     def bind(self, samples: Any) -> Capped:
         return Capped(self, samples, 1.0 / (value(self.share) * samples.total))
 
-    def size(self) -> Scalar:
-        return 1.0 / self.share
+    def size(self) -> Size:
+        return Size(self.share, lambda share: 1.0 / share, lambda cap: 1.0 / cap)
 
     def inside(self, q: Any, size: Any, samples: Any) -> list[Any]:
         return [samples.total * q <= size * samples.c]
@@ -102,8 +102,8 @@ class Budget(ucm.extend.Domain):
 
     gamma: Any
 
-    def size(self) -> Scalar:
-        return self.gamma
+    def size(self) -> Size:
+        return Size(self.gamma)
 
     def support(self, g: Any) -> tuple[float, Any]:
         share = np.clip(value(self.gamma) - np.arange(g.size), 0.0, 1.0)
@@ -222,8 +222,8 @@ class Between(UncertaintySet):
     def infeasibility_reason(self, data: Any) -> str | None:
         return None
 
-    def size(self, data: Any) -> Scalar:
-        return self.r
+    def size(self, data: Any) -> Size:
+        return Size(self.r)
 
     def _mean(self, data: Any) -> Any:
         return data.mean("pos") - data.mean("neg")

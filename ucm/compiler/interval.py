@@ -139,7 +139,7 @@ class IntervalPath(Sequence[Solution]):
             raise ParameterError(
                 f"Path.at: expected a number for {hulls.name}, got {brief(value)}; write one"
             )
-        c = hulls.size.at(float(value))
+        c = hulls.size.derived(float(value))
         caps = [each.c for each in self.breaks]
         if not caps[0] * (1.0 - 1e-12) <= c <= caps[-1] * (1.0 + 1e-12):
             low, high = sorted((self.values[0], self.values[-1]))
@@ -233,7 +233,7 @@ class _MovingCaps:
 
     def value(self, c: float) -> float:
         """Return the parameter value for a cap factor c."""
-        return self.size.inverse(c)
+        return float(self.size.inverse(c))
 
     def at(self, c: float) -> RobustMargin:
         return self.model.with_params(**{self.name: self.value(c)})
@@ -368,7 +368,7 @@ def _ends(hulls: _MovingCaps, between: Sequence[float]) -> tuple[float, float]:
             f"path: between is a pair of numbers, the smaller first, got {brief(between)}; write "
             "between=(0.2, 0.4)"
         )
-    c = sorted(hulls.size.at(v) if v > 0.0 else math.inf for v in (low, high))
+    c = sorted(hulls.size.derived(v) if v > 0.0 else math.inf for v in (low, high))
     if not c[0] >= hulls.least * (1.0 - 1e-9):
         end = hulls.value(hulls.least)
         raise ParameterError(

@@ -362,7 +362,7 @@ def _laws(U: Hull, data: Data) -> _Laws:
     words = f"weights of mass 1/2 on each class with {rule}" if both else f"Q on the samples with {rule}"
     match U.weights:
         case ChiSquareBall() as ball:
-            rho = value(ball.size()) ** 2 / (samples.count if ball.rho is None else 1.0)
+            rho = ball.size().number ** 2 / (samples.count if ball.rho is None else 1.0)
             return _Laws(words, "Duchi, Glynn and Namkoong (2021)", rho=rho)
         case NormBall(p=2.0) as ball:
             rho = max(samples.total * value(ball.radius) ** 2 - float(not ball.around), 0.0)

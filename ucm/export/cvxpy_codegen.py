@@ -27,7 +27,7 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.parameter import Expression, Param, Scalar, Scope, value
+from ucm.language.parameter import Expression, Param, Scalar, Scope, Size, value
 from ucm.language.penalties.cardinality import FeatureCount
 from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.robust_samples import Perturbations, Robust, quantities_of
@@ -49,6 +49,7 @@ _SIZES = (
     (61, 47, 7),
 )  # samples of class +1 and -1, and features, of the two data sets
 _SPECIAL = ["from scipy.special import ndtri"]
+_NAME = re.compile(r"\b[^\W\d]\w*")
 _WORDS = (
     "X y w b t x z cp np ucm groups root constraints problem start objective tangent subtracted added last "
     "meets slope_t slope_w pos neg signed ndtri _"
@@ -74,12 +75,27 @@ class _ByName(Scope):
         self.names = names
         self.texts: dict[int, Text] = {}
 
-    def of(self, x: Scalar, signed: bool = False) -> float | cp.Expression:
-        if not isinstance(x, Expression):
-            return x
-        p = cp.Parameter(value=value(x), nonneg=not signed)
-        self.texts[p.id] = Text(x.text(lambda p: self.names[p.name]))
+    def of(self, x: Scalar | Size, signed: bool = False) -> float | Text | cp.Expression:
+        size = x if isinstance(x, Size) else Size(x)
+        text = self._source(size)
+        if not isinstance(text, Text):
+            return text
+        p = cp.Parameter(value=size.number, nonneg=not (signed or x is size))
+        self.texts[p.id] = text
         return p
+
+    def _source(self, size: Size) -> float | Text:
+        """Return the text of a size; its number if it is a plain one or its formula rejects `Text`."""
+        x = size.declared
+        if not isinstance(x, Expression) and size.derived is float:
+            return x
+        text = Text(
+            _NAME.sub(lambda name: self.names[name[0]], x.name) if isinstance(x, Expression) else code(x)
+        )
+        try:
+            return text if size.derived is float else size.derived(text)  # type: ignore[arg-type]
+        except TypeError:
+            return size.number
 
 
 class _Example:

@@ -17,7 +17,6 @@ from ucm.data.linear_map import Vec
 from ucm.language.contracts import Block, BoundDomain, MassConstraint
 from ucm.language.domains import NormBall
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
-from ucm.language.parameter import value
 
 Mat = NDArray[np.float64]
 
@@ -48,7 +47,7 @@ def inner_radius(domain: BoundDomain, dim: int) -> float | None:
     """Return the radius of the largest Euclidean ball around the centre of a norm ball; else None."""
     if not isinstance(domain, NormBall):
         return None
-    radius = value(domain.radius)
+    radius = domain.size().number
     return radius if domain.p >= 2.0 else radius * dim ** (0.5 - 1.0 / domain.p)
 
 

@@ -33,7 +33,7 @@ from ucm.language.node import (
     RotationInvariant,
     SolvableModel,
 )
-from ucm.language.parameter import Scalar, Scope, named, subject, value
+from ucm.language.parameter import Scalar, Scope, Size, named, subject
 
 Path = tuple[str, ...]
 """Path from a node to a descendant: for each step the name of the field, or the index among the terms."""
@@ -291,12 +291,8 @@ class BoundDomain(metaclass=Kind):
         """Return the error message, with the admissible range, if the domain is empty, else None."""
         return None
 
-    def size(self) -> Scalar | None:
-        """Return the bound in the constraint that `cvxpy` takes, or None without one.
-
-        The larger the bound, the larger the domain. It may be arithmetic of parameters, as `1 / beta` for the
-        largest entry of a tail of the fraction beta.
-        """
+    def size(self) -> Size | None:
+        """Return the `Size` that grows or shrinks the domain, or None without such a scalar."""
         return None
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
@@ -306,7 +302,7 @@ class BoundDomain(metaclass=Kind):
     def own_constraints(self, q: cp.Expression) -> list[cp.Constraint]:
         """Return CVXPY constraints for `q in D` at the declared size."""
         size = self.size()
-        return self.cvxpy(q, None if size is None else value(size))
+        return self.cvxpy(q, None if size is None else size.number)
 
 
 class Domain(BoundDomain, RotationInvariant):
@@ -355,17 +351,15 @@ class Domain(BoundDomain, RotationInvariant):
     def too_small(self, samples: SampleWeights, least: float) -> str:
         """Return the error message for a size at which the domain has no point on the simplex.
 
-        `least` is the smallest `size` for which the domain has such a point.
+        `least` is the smallest bound (`Size.derived`) for which the domain has such a point.
         """
         size = self.size()
         if size is None:
             return f"{self!r}: empty on the simplex, the bound must be at least {least:.6g}; make it larger"
-        return self._too_small(size, least)
-
-    def _too_small(self, scalar: Scalar, least: float) -> str:
+        must = f"must be at {'least' if size.grows else 'most'} {size.inverse(least):.6g}"
         return (
-            f"{self!r}: empty on the simplex, {named(scalar, 'size')} leaves no point; "
-            f"{subject(scalar, 'size')} must be at least {least:.6g}"
+            f"{self!r}: empty on the simplex, {named(size.declared, 'size')} leaves no point; "
+            f"{subject(size.declared, 'size')} {must}"
         )
 
     def __and__(self, other: object) -> Domain:
@@ -476,7 +470,7 @@ class OnSimplex(BoundDomain):
     def center(self, dim: int) -> Vec:
         return self.samples.uniform()
 
-    def size(self) -> Scalar | None:
+    def size(self) -> Size | None:
         return self.declared.size()
 
     def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
@@ -618,8 +612,8 @@ class UncertaintySet(SolvableModel["UncertaintySet"], FeatureNode):
         """
         return None
 
-    def size(self, data: Data) -> Scalar | None:
-        """Return the bound with which this node grows, without those of its descendants; None without one."""
+    def size(self, data: Data) -> Size | None:
+        """Return the `Size` of this node, without those of its descendants, or None if the node has none."""
         return None
 
     @abstractmethod

@@ -196,7 +196,7 @@ def _refusing(init: Callable[..., None]) -> Callable[..., None]:
             at = error.__traceback__
             if at is None or at.tb_next is not None:  # it is of a frame inside of init, not of the arguments
                 raise
-            shown = _in_order(type(self))
+            shown = [f for f in _in_order(type(self)) if f.compare]
             names = ", ".join(f"{f.name}=..." if f.kw_only else f.name for f in shown)
             name, words = type(self).__name__, [f"{word}={brief(x)}" for word, x in kwargs.items()]
             got = ", ".join([*map(brief, args), *words]) or "nothing"
@@ -224,7 +224,8 @@ class Node(metaclass=Kind):
 
     A subclass becomes a frozen dataclass, and its name is registered for `from_json`. Fields have the
     annotated types, which are checked. A field annotated `Scalar` takes a number, a `Param` or arithmetic of
-    these. Whole numbers become floats in fields annotated `Scalar` or `float`, and in tuples of these.
+    these. Whole numbers become floats in fields annotated `Scalar` or `float`, and in tuples of these. A
+    field with `compare=False` takes no part in equality, `walk` and `repr`.
 
     Raises
     ------
@@ -238,6 +239,7 @@ class Node(metaclass=Kind):
     _below: ClassVar[tuple[Node, ...] | None] = None  # the nodes in the fields; set for each node
     _tree: ClassVar[tuple[Node, ...] | None] = None  # this node and all below; set at its first use
     _names: ClassVar[tuple[str, ...]] = ()  # the names of the fields
+    _compared: ClassVar[tuple[str, ...]] = ()  # the fields that take part in equality
     _scalars: ClassVar[tuple[str, ...]] = ()  # the fields annotated `Scalar`
     _hash: ClassVar[int | None] = None  # set at its first use
     _params: ClassVar[Mapping[str, Any]] = {}  # the `Param`s of the tree by name; set for each node
@@ -248,6 +250,7 @@ class Node(metaclass=Kind):
         cls.__init__ = _refusing(cls.__init__)
         in_order = _in_order(cls)
         cls._names = tuple(f.name for f in in_order)
+        cls._compared = tuple(f.name for f in in_order if f.compare)
         scalar = ("Scalar", ".Expression")  # the annotation as text and as the union that it names
         cls._scalars = tuple(f.name for f in in_order if str(f.type).endswith(scalar))
         REGISTRY[registered_name(cls)] = cls
@@ -294,8 +297,8 @@ class Node(metaclass=Kind):
 
     # --- structure -------------------------------------------------------------------------
     def operands(self) -> tuple:
-        """Return the values of the fields, in order."""
-        return tuple(getattr(self, name) for name in self._names)
+        """Return the values of the fields that take part in equality, in order."""
+        return tuple(getattr(self, name) for name in self._compared)
 
     def walk(self) -> tuple[Node, ...]:
         """Return this node and all its descendants in depth-first preorder."""
@@ -367,16 +370,20 @@ class Node(metaclass=Kind):
                 )
         return self._changed(values)
 
+    def without_ranges(self) -> Self:
+        """Return the declaration without the ranges of its parameters, for searches beyond their ends."""
+        return self._mapped(lambda node: node.without_ranges())
+
     def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
         """Return the declaration with new values, and other new fields, of the named `Param`s."""
-        if not (changes and self._params):
-            return self
-        return self.rebuilt(lambda node: node._changed(changes, **fields))
+        return self._mapped(lambda node: node._changed(changes, **fields)) if changes else self
 
-    def rebuilt(self, change: Callable[[Node], Node], **fields: object) -> Self:
-        """Return the node with `change` applied to its child nodes, and with other values of some fields."""
-        new = {name: _each(getattr(self, name), change) for name in self._names}
-        return replace(self, **new | fields)  # type: ignore[type-var]
+    def _mapped(self, change: Callable[[Node], Node]) -> Self:
+        """Return the node with `change` applied to its child nodes, or the node itself without parameters."""
+        if not self._params:
+            return self
+        new = {name: each(getattr(self, name), change) for name in self._names}
+        return replace(self, **new)  # type: ignore[type-var]
 
     # --- identity --------------------------------------------------------------------------
     def __eq__(self, other: object) -> bool:
@@ -430,7 +437,7 @@ class Node(metaclass=Kind):
         positional = True
         for f in _in_order(type(self)):
             x = getattr(self, f.name)
-            if f.default is not MISSING and _key(x) == _key(f.default):
+            if f.default is not MISSING and (not f.compare or _key(x) == _key(f.default)):
                 positional = False
                 continue
             required = f.default is MISSING
@@ -565,13 +572,13 @@ def _among(items: tuple) -> Iterator[Node]:
                 yield from _among(x)
 
 
-def _each(x: object, change: Callable[[Node], Node]) -> Any:
+def each(x: object, change: Callable[[Node], Node]) -> Any:
     """Return a field value with `change` applied to each node, also within nested tuples."""
     match x:
         case Node():
             return change(x)
         case tuple():
-            return tuple(_each(item, change) for item in x)
+            return tuple(each(item, change) for item in x)
     return x
 
 

@@ -10,18 +10,17 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from operator import add, mul, sub, truediv
-from typing import ClassVar, Literal, NamedTuple, Self, TypeGuard
+from typing import ClassVar, NamedTuple, Self, TypeGuard
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
-from scipy.special import ndtr, ndtri
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import OPERATORS, RotationInvariant, as_number, number_source, with_value
+from ucm.language.node import OPERATORS, Node, RotationInvariant, as_number, number_source, with_value
 from ucm.language.notation import Notation
 
 
@@ -43,13 +42,11 @@ class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
 
     example: ClassVar[str] = "0.3 or Param('nu', 0.3)"
 
+    ranges: tuple[Range, ...] = field(default=(), compare=False, kw_only=True)
+
     @abstractmethod
     def at(self, read: Callable[[Param], float]) -> float:
         """Return the value of the expression with `read(p)` as the value of each `Param` p."""
-
-    @abstractmethod
-    def text(self, of: Callable[[Param], str]) -> str:
-        """Return the source text of the expression, with `of(p)` as the text of each `Param` p."""
 
     @abstractmethod
     def inverse(self, name: str) -> Callable[[float], float] | None:
@@ -58,6 +55,9 @@ class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
         The other parameters keep their values. None if the expression is not known to be monotone: if the
         parameter occurs twice, or in a sum in a denominator.
         """
+
+    def without_ranges(self) -> Self:
+        return replace(super().without_ranges(), ranges=())
 
     def __bool__(self) -> bool:
         return True
@@ -101,6 +101,8 @@ class Param(Expression):
         `ucm.compile` replaces the fraction by the number. `ucm.admissible` returns the interval;
         `Interval.at` tells how an infinite end is treated. Several relative parameters move together, along
         a ray of sizes.
+    ranges : tuple of Range, optional
+        The ranges that functions such as `ucm.CVaR` require; `with_params` checks them.
 
     Raises
     ------
@@ -145,16 +147,14 @@ class Param(Expression):
     def at(self, read: Callable[[Param], float]) -> float:
         return read(self)
 
-    def text(self, of: Callable[[Param], str]) -> str:
-        return of(self)
-
     def inverse(self, name: str) -> Callable[[float], float] | None:
         return float
 
     def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
         if self.name not in changes:
             return super()._changed(changes, **fields)
-        return replace(self, value=changes[self.name], **fields)
+        ranges = tuple(r._changed(changes, **fields) for r in self.ranges)
+        return replace(self, ranges=ranges, value=changes[self.name], **fields)
 
     def formula(self, notation: Notation) -> str:
         return notation.symbol(self.name)
@@ -173,11 +173,40 @@ class Param(Expression):
 Scalar = float | Expression
 
 
-def within(scalar: object, holds: Callable[[float], bool], name: str, must: str) -> Scalar:
-    """Check the value of a scalar and return it; a fraction of an admissible interval is not checked."""
-    scalar = scalar if isinstance(scalar, Expression) else as_number(scalar, name)
-    if not getattr(scalar, "relative", False) and not holds(declared_value(scalar)):
-        raise CompositionError(f"{name} {must}, got {with_value(scalar)}; choose another value")
+class Range(Node):
+    """The range [low, high] of a scalar, without the numbers in `but`, checked whenever a parameter is set.
+
+    It belongs to an expression and takes no part in its equality. `name`, such as "CVaR: beta", and `must`
+    are the words of its message. A fraction of an admissible interval is not checked.
+    """
+
+    name: str
+    scalar: Scalar
+    low: float
+    high: float
+    but: tuple[float, ...]
+    must: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        x, relative = declared_value(self.scalar), getattr(self.scalar, "relative", False)
+        if not relative and (not self.low <= x <= self.high or x in self.but):
+            raise CompositionError(
+                f"{self.name} {self.must}, got {with_value(self.scalar)}; choose another value"
+            )
+
+
+def within(scalar: object, low: float, high: float, but: tuple[float, ...], name: str, must: str) -> Scalar:
+    """Check a scalar against a `Range` and return it; an expression keeps the range."""
+    if not isinstance(scalar, Expression):
+        return Range(name, as_number(scalar, name), low, high, but, must).scalar
+    return with_range(scalar, Range(name, scalar.without_ranges(), low, high, but, must))
+
+
+def with_range(scalar: Scalar, limits: Range) -> Scalar:
+    """Return an expression with one more range, which may be about another scalar; a number unchanged."""
+    if isinstance(scalar, Expression):
+        return replace(scalar, ranges=(*scalar.ranges, limits))
     return scalar
 
 
@@ -210,23 +239,7 @@ _OPERATIONS = {
 }
 
 
-class _Derived(Expression):
-    """An expression other than a `Param`, whose value and name follow from its parameters."""
-
-    @functools.cached_property
-    def value(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.at(lambda p: p.value)
-
-    @functools.cached_property
-    def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return any(p.relative for p in self._params.values())
-
-    @property
-    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.text(lambda p: p.name)
-
-
-class BinaryExpression(_Derived):
+class BinaryExpression(Expression):
     """The expression `left operation right` with `+ - * /`, or `**` with a constant exponent.
 
     Raises
@@ -264,6 +277,14 @@ class BinaryExpression(_Derived):
                 f"{self.operation} {number_source(declared_value(self.right))}; change a parameter"
             )
 
+    @functools.cached_property
+    def value(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.at(lambda p: p.value)
+
+    @functools.cached_property
+    def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return any(p.relative for p in self._params.values())
+
     def at(self, read: Callable[[Param], float]) -> float:
         left, right = (x.at(read) if isinstance(x, Expression) else x for x in (self.left, self.right))
         if self.operation == "/" and right == 0.0:
@@ -287,15 +308,16 @@ class BinaryExpression(_Derived):
         inverse = operand.inverse(name) if isinstance(operand, Expression) else None
         return None if inverse is None else lambda y: inverse(undo(y, other))
 
-    def text(self, of: Callable[[Param], str]) -> str:
+    def _text(self, of: Callable[[Param], str]) -> str:
+        """Return the source text of the expression, with `of(p)` as the text of each `Param` p."""
         texts = []
         for x, on_right in ((self.left, False), (self.right, True)):
             match x:
                 case BinaryExpression():
                     loose = _OPERATIONS[x.operation].precedence < _OPERATIONS[self.operation].precedence
-                    text, inside = x.text(of), on_right or loose or self.operation == "**"
-                case Expression():
-                    text, inside = x.text(of), False
+                    text, inside = x._text(of), on_right or loose or self.operation == "**"
+                case Param():
+                    text, inside = of(x), False
                 case _:
                     text = number_source(declared_value(x))
                     inside = on_right and text.startswith("-")
@@ -313,58 +335,15 @@ class BinaryExpression(_Derived):
             return f"-{right}" if self.left == -1.0 else left + notation.times + right
         return f"({left} {self.operation} {right})"
 
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._text(lambda p: p.name)
+
     def __repr__(self) -> str:
-        return self.text(repr)
+        return self._text(repr)
 
 
-class _Function(NamedTuple):
-    """A monotone function with its inverse and its source text."""
-
-    of: Callable[[float], float]
-    inverse: Callable[[float], float]
-    source: str
-
-
-_FUNCTIONS = {
-    "two_over": _Function(
-        lambda x: 2.0 / x if x else -math.inf, lambda y: 2.0 / y if y else math.inf, "2 / ({})"
-    ),
-    "minus_log": _Function(
-        lambda x: -math.log(x) if x > 0.0 else math.inf, lambda y: math.exp(-y), "-np.log({})"
-    ),
-    "sqrt": _Function(lambda x: math.sqrt(max(x, 0.0)), lambda y: y * y, "np.sqrt({})"),
-    "quantile": _Function(ndtri, ndtr, "ndtri({})"),  # of the normal distribution
-}
-
-
-class Function(_Derived):
-    """A monotone function of an expression: the bound in a constraint that a parameter stands for.
-
-    A number takes the place of an expression in `applied`.
-    """
-
-    function: Literal["two_over", "minus_log", "sqrt", "quantile"]
-    argument: Expression
-
-    def at(self, read: Callable[[Param], float]) -> float:
-        return float(_FUNCTIONS[self.function].of(self.argument.at(read)))
-
-    def inverse(self, name: str) -> Callable[[float], float] | None:
-        inner, undo = self.argument.inverse(name), _FUNCTIONS[self.function].inverse
-        return None if inner is None else lambda y: float(inner(undo(y)))
-
-    def text(self, of: Callable[[Param], str]) -> str:
-        return _FUNCTIONS[self.function].source.format(self.argument.text(of))
-
-
-def applied(function: Literal["two_over", "minus_log", "sqrt", "quantile"], scalar: Scalar) -> Scalar:
-    """Return a `Function` of a scalar, of a number its value."""
-    if isinstance(scalar, Expression):
-        return Function(function, scalar)
-    return float(_FUNCTIONS[function].of(scalar))
-
-
-def holds(scalar: Scalar | None, name: str) -> TypeGuard[Expression]:
+def holds(scalar: Scalar, name: str) -> TypeGuard[Expression]:
     """Return True if the scalar depends on the `Param` of this name."""
     return isinstance(scalar, Expression) and name in scalar._params
 
@@ -447,6 +426,38 @@ def subject(scalar: Scalar, noun: str) -> str:
     return getattr(scalar, "name", f"the {noun}")
 
 
+# --- the size of a set -----------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Size:
+    """The scalar that determines how large a domain or a set is, with its map to the bound in the constraint.
+
+    `derived(value)` is the bound in the constraint (a radius, a cap, -log alpha); a larger bound gives a
+    larger set, or the same.
+
+    Attributes
+    ----------
+    declared : the scalar in the declaration
+    derived, inverse : the function from its value to the bound, and its inverse; of NumPy functions and
+        arithmetic, so that its formula can be written out
+    times : the number of occurrences of the scalar in the set: 2 in `Box(-s, s)`
+    """
+
+    declared: Scalar
+    derived: Callable[[float], float] = float
+    inverse: Callable[[float], float] = float
+    times: int = 1
+
+    @property
+    def number(self) -> float:
+        """The bound in the constraint at the present parameter values."""
+        return float(self.derived(value(self.declared)))
+
+    @property
+    def grows(self) -> bool:
+        """True if the bound, and with it the set, grows with the declared scalar."""
+        return bool(self.derived(0.75) >= self.derived(0.5))
+
+
 # --- scalars in a CVXPY problem ----------------------------------------------------------------------
 class Scope:
     """A map from scalars of a declaration to constants or parameters of a CVXPY problem.
@@ -460,9 +471,9 @@ class Scope:
 
     scaled: bool = True
 
-    def of(self, x: Scalar, signed: bool = False) -> float | cp.Expression:
-        """Return the number or CVXPY expression of a scalar, non-negative unless `signed`."""
-        return value(x)
+    def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
+        """Return the number or CVXPY expression of a scalar, non-negative unless a `Size` or `signed`."""
+        return x.number if isinstance(x, Size) else value(x)
 
     def unit(self, scale: float) -> float:
         """Return the unit of feature vectors: `scale`, or 1 if the variables are not scaled."""
@@ -476,18 +487,21 @@ class Parameters(Scope):
         self.scaled = scaled
         self._known: dict[str, cp.Parameter] = {}
 
-    def of(self, x: Scalar, signed: bool = False) -> float | cp.Expression:
-        if not isinstance(x, Expression):
-            return x
-        for p in x._params.values():
+    def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
+        size = x if isinstance(x, Size) else Size(x)
+        scalar, nonneg = size.declared, not (signed or size is x)
+        if not isinstance(scalar, Expression):
+            return size.number
+        for p in scalar._params.values():
             if p.name not in self._known:
-                above = not signed and p is x  # a parameter of an expression may be negative
+                above = nonneg and p is scalar  # a parameter of an expression may be negative
                 self._known[p.name] = cp.Parameter(name=p.name, value=p.value, nonneg=above)
-        if isinstance(x, Param):
-            parameter = self._known[x.name]
-            if signed or parameter.is_nonneg():
+        if isinstance(scalar, Param) and size.derived is float:
+            parameter = self._known[scalar.name]
+            if parameter.is_nonneg() or not nonneg:
                 return parameter
-        return cp.CallbackParam(lambda: x.at(self._now), nonneg=not signed, name=x.name)
+        name = scalar.name if size.derived is float else f"f({scalar.name})"
+        return cp.CallbackParam(lambda: size.derived(scalar.at(self._now)), nonneg=nonneg, name=name)
 
     def _now(self, p: Param) -> float:
         return float(self._known[p.name].value)  # type: ignore[arg-type]

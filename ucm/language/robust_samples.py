@@ -10,7 +10,8 @@ For the sets of this module, symmetric and equal up to a factor r_i >= 0, `h_i =
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from ucm.language.node import (
     Notation,
     RotationInvariant,
     converted,
+    each,
     in_parentheses,
     operator,
     restricted,
@@ -463,7 +465,7 @@ def without_perturbations(loss: Sort) -> Sort:
     match loss:
         case Robust():
             return loss.loss  # type: ignore[return-value]
-    return loss.rebuilt(without_perturbations) if loss.nodes_of_type(Robust) else loss
+    return _rewritten(loss, Robust, without_perturbations)
 
 
 def with_statistics(declared: Sort, data: Data) -> Sort:
@@ -471,9 +473,15 @@ def with_statistics(declared: Sort, data: Data) -> Sort:
     match declared:
         case MatrixNode():
             return ConstantMatrix(declared.evaluate(data))  # type: ignore[return-value]
-    if not declared.nodes_of_type(Statistic):
+    return _rewritten(declared, Statistic, lambda node: with_statistics(node, data))
+
+
+def _rewritten(declared: Sort, kind: type[Node], change: Callable[[Node], Node]) -> Sort:
+    """Return a declaration with `change` applied to its child nodes, or itself without nodes of a kind."""
+    if not declared.nodes_of_type(kind):
         return declared
-    return declared.rebuilt(lambda node: with_statistics(node, data))
+    new = {name: each(getattr(declared, name), change) for name in declared._names}
+    return replace(declared, **new)  # type: ignore[type-var]
 
 
 class Perturbations:

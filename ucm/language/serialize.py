@@ -101,7 +101,8 @@ def _encode(x: object) -> object:
     """Return the JSON entry of a node or a field value."""
     match x:
         case Node():
-            fields = {name: _encode(getattr(x, name)) for name in x._names}
+            names = (name for name in x._names if name in x._compared or getattr(x, name))
+            fields = {name: _encode(getattr(x, name)) for name in names}
             return {"node": registered_name(type(x)), "fields": fields}
         case tuple():
             return {"tuple": [_encode(item) for item in x]}

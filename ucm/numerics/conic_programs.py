@@ -16,7 +16,6 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Status
 from ucm.language.cvx import unpack
 from ucm.language.domains import NormBall
-from ucm.language.parameter import value
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -142,7 +141,7 @@ class Blocks:
         for b in form.blocks:
             d = b.map.shape[1]
             size = b.domain.size()
-            number = None if size is None else value(size)
+            number = None if size is None else size.number
             u: Any = cp.Variable(d) / (d if b.samples is not None else 1)
             v, ball = u, isinstance(b.domain, NormBall) and b.domain.around is None
             if ball and number is not None and 0.0 < number < _SMALL:  # below the accuracy of the program

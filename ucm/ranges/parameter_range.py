@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -11,14 +11,15 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
+from ucm.export.expression_text import Text
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.language.contracts import Domain, UncertaintySet
-from ucm.language.domains import Box, LossBall
+from ucm.language.contracts import Domain, Size, UncertaintySet
+from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.objective import Objective, split_scalar
-from ucm.language.parameter import Expression, Param, Scalar, holds
+from ucm.language.parameter import Expression, Param, holds
 from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.sets.combination import Combination
 from ucm.language.terms import JointLoss
@@ -29,7 +30,7 @@ from ucm.ranges.zero_entry import contains_zero, coupling_units, forms_of, zero_
 
 
 # --- which sets a parameter makes larger ------------------------------------------------------------
-def own_size(node: Node, data: Data) -> Scalar | None:
+def own_size(node: Node, data: Data) -> Size | None:
     """Return the size of a set or a domain; None for other nodes and for sets or domains without a size."""
     match node:
         case UncertaintySet():
@@ -40,41 +41,14 @@ def own_size(node: Node, data: Data) -> Scalar | None:
 
 
 @dataclass(frozen=True)
-class SizeOf:
-    """A size as a function of one of its parameters, the others at their present values."""
-
-    scalar: Expression
-    name: str
-
-    def at(self, number: float) -> float:
-        """Return the size at a value of the parameter."""
-        return self.scalar.at(lambda p: number if p.name == self.name else p.value)
-
-    @property
-    def monotone(self) -> bool:
-        """True if the size is known to rise or fall with the parameter."""
-        return self.scalar.inverse(self.name) is not None
-
-    def inverse(self, size: float) -> float:
-        """Return the value of the parameter at which the size is the given one."""
-        undo = self.scalar.inverse(self.name)
-        return math.nan if undo is None else float(undo(size))
-
-    @property
-    def grows(self) -> bool:
-        """True if the size grows with the parameter."""
-        return self.at(0.75) >= self.at(0.5)
-
-
-@dataclass(frozen=True)
 class Effects:
     """The scalars through which a parameter changes the sets of a model.
 
     These are sizes, as distinct functions of the parameter, and multiplied summands with their factors.
     """
 
-    sizes: list[SizeOf] = field(default_factory=list)
-    factors: list[tuple[UncertaintySet, SizeOf]] = field(default_factory=list)
+    sizes: list[Size] = field(default_factory=list)
+    factors: list[tuple[UncertaintySet, Expression]] = field(default_factory=list)
     why: str = ""
 
 
@@ -90,20 +64,24 @@ def _parts(node: Node) -> Iterator[Node]:
 def effects(model: RobustMargin, data: Data, name: str) -> Effects:
     """Return the scalars through which a parameter changes the sets, or the reason `why` if it does more."""
     nodes = list(_parts(model))
-    sizes = [(V, SizeOf(size, name)) for V in nodes if holds(size := own_size(V, data), name)]
+    every = (own_size(node, data) for node in nodes)
+    sizes = [(size, size.declared) for size in every if size is not None and holds(size.declared, name)]
     sums = [node for node in nodes if isinstance(node, Combination)]
-    factors = [(U, SizeOf(L, name)) for node in sums for U, L in node.terms() if holds(L, name)]
-    for _, size in (*sizes, *factors):
-        if not size.monotone:
-            return Effects(why=f"{size.scalar.name} does not rise or fall with {name} alone; not computed")
+    factors = [(U, L) for node in sums for U, L in node.terms() if holds(L, name)]
+    functions: dict[Hashable, Size] = {}
+    for k, (size, scalar) in enumerate((*sizes, *((Size(L), L) for _, L in factors))):
+        inverse = scalar.inverse(name)
+        if inverse is None:
+            return Effects(why=f"{scalar.name} does not rise or fall with {name} alone; not computed")
+        if k < len(sizes):
+            functions[_formula(size)] = _of_parameter(size, scalar, inverse, name)
     used = sum(isinstance(p, Param) and p.name == name for p in nodes)
     if not used:
         return Effects(why=f"{name} stands for a radius, which is found with the data; not computed")
     if any(isinstance(V, LossBall) and name in V.loss.params() for V in nodes):
         return Effects(why=f"{name} is a factor of the loss of a ball of weights, no size; not computed")
-    twice = sum(isinstance(V, Box) and V.mirrored for V, _ in sizes)
-    if used == len(sizes) + twice + len(factors):
-        return Effects(list(dict.fromkeys(size for _, size in sizes)), factors)
+    if used == sum(size.times for size, _ in sizes) + len(factors):
+        return Effects(list(functions.values()), factors)
     for V in nodes:
         if isinstance(V, Domain) and V.size() is None and name in V.params():
             kind = type(V).__name__
@@ -114,7 +92,32 @@ def effects(model: RobustMargin, data: Data, name: str) -> Effects:
     return Effects(why=f"{name} is no size of a set; not computed")
 
 
-def size_of(model: RobustMargin, data: Data, name: str) -> SizeOf | str:
+def _of_parameter(size: Size, scalar: Expression, inverse: Callable[[float], float], name: str) -> Size:
+    """Return a size as a function of one parameter in its scalar, at the present values of the others."""
+    return Size(
+        Param(name, scalar.params()[name]),
+        lambda v: size.derived(_at(scalar, name, v)),
+        lambda t: inverse(size.inverse(t)),
+    )
+
+
+def _formula(size: Size) -> Hashable:
+    """Return the formula of the bound as text, equal for equal functions of the parameters.
+
+    A function that takes numbers only is equal to itself alone.
+    """
+    try:
+        return size.declared, str(size.derived(Text("x")))  # type: ignore[arg-type]
+    except TypeError:
+        return size.declared, size.derived
+
+
+def _at(scalar: Expression, name: str, value: float) -> float:
+    """Return the value of a scalar at another value of one of its parameters."""
+    return scalar.at(lambda p: value if p.name == name else p.value)
+
+
+def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
     """Return the unique size in which a parameter occurs, as a function of it; or the reason for none."""
     changed = effects(model, data, name)
     if changed.why:
@@ -131,13 +134,13 @@ def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
         return changed.why
     directions = {size.grows for size in changed.sizes}
     for U, L in changed.factors:
-        if isinstance(model.set, Combination) and model.set.terms() == ((U, L.scalar),):
+        if isinstance(model.set, Combination) and model.set.terms() == ((U, L),):
             return f"{name} scales a set that is all of U, and the classifier stays the same"
         form = forms_of(lambda _, U=U: replace(model, set=U), data)(0.0)
         if form is None or not contains_zero(form, data.scale):
             return f"{name} scales a set without 0, which moves with it; not computed"
-        present = L.scalar.params()[name]
-        directions.add(abs(L.at(present * (1.0 + 1e-6) + 1e-12)) > abs(L.at(present)))
+        present = L.params()[name]
+        directions.add(abs(_at(L, name, present * (1.0 + 1e-6) + 1e-12)) > abs(_at(L, name, present)))
     if len(directions) > 1:
         return f"{name} makes one set larger and another one smaller; not computed"
     return directions.pop()
@@ -261,7 +264,7 @@ def intervals_of_sizes(
     they are 0), to where 0 enters U. The interval of one parameter is the ray of its size alone. The
     time limit is in seconds for each end; errors as of `ucm.admissible`.
     """
-    grows = {}
+    declared, model, grows = model, model.without_ranges(), {}
     for name in names:
         direction = grows_with(model, data, name)
         if isinstance(direction, str):
@@ -314,11 +317,30 @@ def intervals_of_sizes(
         gap, inside = 0.0 if math.isinf(zero) else abs(beyond - last), zero > start
         ends = (how_empty, how_zero) if grows[n] else (how_zero, how_empty)
         ray = "" if alone else f"{listed} together: "
-        intervals[n] = Interval(
+        found = Interval(
             min(first, last), max(first, last), f"{ray}lower: {ends[0]}; upper: {ends[1]}",
             inside and grows[n], inside and not grows[n], gap,
         )  # fmt: skip
+        intervals[n] = within_ranges(declared, n, found)
     return intervals
+
+
+def within_ranges(model: RobustMargin | Objective, name: str, found: Interval) -> Interval:
+    """Return the part of an interval in the declared ranges of the scalars that depend on the parameter."""
+    ranges = (r for e in model.nodes_of_type(Expression) for r in e.ranges if holds(r.scalar, name))
+    for r in ranges:
+        inverse = r.scalar.inverse(name)  # type: ignore[union-attr]
+        if inverse is None:
+            continue
+        (low, above), (high, below) = sorted((inverse(x), x not in r.but) for x in (r.low, r.high))
+        how = f"{found.how}; the declared range ends at "
+        if (low, not above) > (found.lower, not found.lower_closed):
+            gap = found.gap if found.lower_closed else 0.0
+            found = replace(found, lower=low, lower_closed=above, how=f"{how}{low:g}", gap=gap)
+        if (high, below) < (found.upper, found.upper_closed):
+            gap = found.gap if found.upper_closed else 0.0
+            found = replace(found, upper=high, upper_closed=below, how=f"{how}{high:g}", gap=gap)
+    return found
 
 
 def smallest_nonempty(

@@ -16,7 +16,7 @@ from ucm.data.readers import open_rows
 from ucm.data.weights import ClassWeight
 from ucm.errors import CompositionError, SolverError, unknown_option
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node
+from ucm.language.node import Node, each
 from ucm.language.objective import Objective, as_declared
 from ucm.language.parameter import Param
 from ucm.language.robust import RobustMargin, by_lam
@@ -24,7 +24,13 @@ from ucm.language.robust_samples import check_quantities
 from ucm.ranges.generalised_nu_svm import radius_from_lambda
 from ucm.ranges.interval import Interval
 from ucm.ranges.lambda_max import lambda_max
-from ucm.ranges.parameter_range import grows_with, interval_of, intervals_of_sizes, own_size
+from ucm.ranges.parameter_range import (
+    grows_with,
+    interval_of,
+    intervals_of_sizes,
+    own_size,
+    within_ranges,
+)
 
 Model = TypeVar("Model", bound=RobustMargin | Objective)
 
@@ -147,11 +153,12 @@ def intervals_of(
 def _intervals(
     model: RobustMargin | Objective, names: tuple[str, ...], data: Data, time_limit: float
 ) -> Mapping[str, Interval]:
-    plain = model.substitute(dict.fromkeys(names, 0.5))
+    plain = model.without_ranges().substitute(dict.fromkeys(names, 0.5))
     if len(names) > 1 and isinstance(plain, RobustMargin):
         intervals = intervals_of_sizes(plain, names, data, time_limit)
     else:
         intervals = {name: interval_of(plain, data, name, time_limit) for name in names}
+    intervals = {name: within_ranges(model, name, interval) for name, interval in intervals.items()}
     for name, interval in intervals.items():
         if math.isinf(interval.lower):
             raise CompositionError(
@@ -192,12 +199,14 @@ def _with_params(model: Model, data: Data) -> Model:
     params: dict[tuple[str, float], Param] = {}
 
     def rewritten(x: Node) -> Node:
-        number, named = own_size(x, data), {}
-        fields = ((name, getattr(x, name)) for name in (*x._scalars, *x._names))
-        for name, field in [(n, f) for n, f in fields if type(f) is float and f == number][:1]:
+        new = {name: each(getattr(x, name), rewritten) for name in x._names}
+        size = own_size(x, data)
+        number = None if size is None else size.declared
+        equal = [n for n in (*x._scalars, *x._names) if type(new[n]) is float and new[n] == number]
+        for name in equal[:1]:
             count = sum(other == name for other, _ in params)
             word = f"{name}_{count + 1}" if count else name
-            named[name] = params.setdefault((name, field), Param(word, field))
-        return x.rebuilt(rewritten, **named)
+            new[name] = params.setdefault((name, new[name]), Param(word, new[name]))
+        return replace(x, **new)  # type: ignore[type-var]
 
     return rewritten(model)  # type: ignore[return-value]

@@ -34,7 +34,6 @@ from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule, secular_root
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
-from ucm.language.parameter import value
 from ucm.native.threads import blas_threads
 
 Matrix = NDArray[np.float64]
@@ -97,8 +96,9 @@ def _no_balls(form: MinNorm) -> str | None:
 
 
 def _radius(block: Block) -> float:
-    """Return the radius of the ball that is the domain of a block."""
-    return value(block.domain.radius)  # type: ignore[attr-defined]
+    """Return the radius of the ball that is the domain of a block; 0 without a size."""
+    size = block.domain.size()
+    return 0.0 if size is None else size.number
 
 
 def _solve(form: MinNorm, monitor: Monitor, unit: float) -> Answer:

@@ -18,7 +18,7 @@ from ucm.language.contracts import (
     SampleWeights,
     SemiSmooth,
 )
-from ucm.testing.checker import Checker, check_formula, check_jacobian, check_support, optimum
+from ucm.testing.checker import Checker, check_formula, check_jacobian, check_size, check_support, optimum
 
 
 @dataclass(frozen=True)
@@ -272,3 +272,4 @@ def _check_against_cvxpy(case: _Case) -> None:
         ):
             if not cp.Problem(cp.Minimize(0), domain.cvxpy(x, number)).is_dcp(dpp=True):
                 case.fail(law, domain)
+    check_size(case, size)

@@ -15,7 +15,7 @@ from ucm.language.contracts import LoweredSet, UncertaintySet
 from ucm.language.domains.cvxpy_domain import CvxpyDomain
 from ucm.language.parameter import Parameters
 from ucm.language.serialize import from_json, to_json
-from ucm.testing.checker import Checker, check_formula, check_support, groups_in_turn, optimum
+from ucm.testing.checker import Checker, check_formula, check_size, check_support, groups_in_turn, optimum
 
 
 def check_set(
@@ -76,6 +76,7 @@ def check_set(
     directions = [case.direction() for _ in range(4)]
     check_support(case, case.support, directions, members, exact=not case.image.couplings)
     _check_against_cvxpy(case, cvxpy_tol)
+    check_size(case, U.size(data))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
+from ucm.language.contracts import Size
 from ucm.language.node import LATEX, TEXT, Node
 from ucm.language.parameter import Parameters
 from ucm.language.statistics.samples import Samples
@@ -124,6 +125,13 @@ def check_formula(judge: Checker, node: Any) -> None:
             formula = error
         if not isinstance(formula, str) or not formula:
             judge.fail("`formula` gives text and LaTeX", repr(formula))
+
+
+def check_size(judge: Checker, size: Size | None) -> None:
+    """Check that `size.derived` undoes `size.inverse` at the number of a size."""
+    if size is not None and np.isfinite(size.number):
+        again = size.derived(size.inverse(size.number))
+        judge.equal("`inverse` undoes `derived`", again, size.number, 1e-9)
 
 
 def check_program(

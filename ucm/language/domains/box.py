@@ -15,12 +15,13 @@ from ucm.language.contracts import (
     Polyhedron,
     SampleWeights,
     SemiSmooth,
+    Size,
     jacobian,
     vector,
 )
 from ucm.language.domains.simplex import Capped, CappedSimplex
 from ucm.language.node import Notation, as_number, converted
-from ucm.language.parameter import BinaryExpression, Expression, Param, Scalar, named, subject, value
+from ucm.language.parameter import Expression, Param, Scalar, named, subject, value
 from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
 Bound = Scalar | tuple[float, ...] | VectorNode
@@ -61,32 +62,6 @@ def _number(x: Bound) -> float | Vec:
         case tuple():
             return np.array(x)
     return value(x)  # type: ignore[arg-type]
-
-
-def _split(x: Scalar) -> tuple[float, Expression | None]:
-    """Return (c, e) with `x = c e`, e without a number as a factor; None for a number."""
-    match x:
-        case BinaryExpression(operation="*", left=float() as c, right=Expression() as e):
-            factor, e = _split(e)
-            return c * factor, e
-        case BinaryExpression(operation="*" | "/" as symbol, left=e, right=float() as c):
-            factor, e = _split(e)
-            return factor * c if symbol == "*" else factor / c, e
-        case Expression():
-            return 1.0, x
-    return x, None
-
-
-def _opposite(a: Bound, b: Bound) -> bool:
-    """True if the bound a is written as minus b."""
-    r = s = 1.0
-    match a, b:
-        case VectorSum(terms=[(x, u)]), VectorSum(terms=[(y, v)]):
-            a, r, b, s = x, _number(u), y, _number(v)
-    if not isinstance(a, float | Expression) or not isinstance(b, float | Expression):
-        return False
-    (c, e), (d, f) = _split(a), _split(b)
-    return e == f and np.array_equal(c * r, -d * s)
 
 
 def _written(x: Bound, notation: Notation) -> str:
@@ -216,26 +191,35 @@ class Box(Domain, SemiSmooth):
         )
 
     @property
-    def mirrored(self) -> bool:
-        """True if the box has parameters and is written as `-upper <= q <= upper`."""
-        return bool(self._params) and _opposite(self.lower, self.upper)
+    def _mirrored(self) -> bool:
+        """True if the box has parameters and `lower = -upper` for all their values.
 
-    def size(self) -> Scalar | None:
-        upper, times = self.upper, 2 if self.mirrored else 1
+        The bounds are compared at random values, since one function can be written in many ways.
+        """
+        names, rng = self.params(), np.random.default_rng(0)
+        for _ in range(2):
+            other = self.without_ranges().substitute({p: rng.uniform(0.5, 1.5) for p in sorted(names)})
+            lower, upper = other.bounds()
+            if not np.allclose(lower, -upper, 1e-12, 0.0):
+                return False
+        return bool(names)
+
+    def size(self) -> Size | None:
+        upper, times = self.upper, 2 if self._mirrored else 1
         names = [p.name for p in self.nodes_of_type(Param)]
         if len(names) > times * len(set(names)):  # one parameter moves the bounds in two ways
             return None
         if isinstance(upper, VectorSum):  # s r with a size s
             (c, r), *more = upper.terms
-            return None if more or np.any(_number(r) < 0.0) else c
-        return None if _by_entry(upper) else upper  # type: ignore[return-value]
+            return None if more or np.any(_number(r) < 0.0) else Size(c, times=times)
+        return None if _by_entry(upper) else Size(upper, times=times)  # type: ignore[arg-type]
 
     def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         lower, upper = (np.broadcast_to(x, q.size) for x in self.bounds())
         unbounded = isinstance(size, float) and np.isinf(size)
-        if size is not None and not unbounded and (self.mirrored or _by_entry(self.upper)):
+        if size is not None and not unbounded and (self._mirrored or _by_entry(self.upper)):
             r = _number(self.upper.terms[0][1]) if isinstance(self.upper, VectorSum) else 1.0
-            return [q >= (-size * r if self.mirrored else lower), q <= size * r]
+            return [q >= (-size * r if self._mirrored else lower), q <= size * r]
         floor, roof = np.flatnonzero(np.isfinite(lower)), np.flatnonzero(np.isfinite(upper))
         below = [q[floor] >= lower[floor]] if floor.size else []
         if _by_entry(self.upper):

@@ -12,7 +12,7 @@ import numpy as np
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, vector
+from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, Size, vector
 from ucm.language.cvx import quiet_solve
 from ucm.language.node import Notation, operator
 from ucm.language.parameter import Scalar
@@ -153,8 +153,8 @@ class CvxpyDomain(Domain, ConicDomain):
             )
         super().__post_init__()
 
-    def size(self) -> Scalar | None:
-        return self.amount
+    def size(self) -> Size | None:
+        return None if self.amount is None else Size(self.amount)
 
     def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         built = self.build(q) if self.amount is None else self.build(q, size)

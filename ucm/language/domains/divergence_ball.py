@@ -11,13 +11,13 @@ import math
 from dataclasses import field, replace
 
 import numpy as np
-from scipy.special import ndtr, xlogy
+from scipy.special import ndtr, ndtri, xlogy
 
 from ucm import native
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import ROUNDING, SampleWeights, SimplexDomain, exactly_one
+from ucm.language.contracts import ROUNDING, SampleWeights, SimplexDomain, Size, exactly_one
 from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import (
     FAR,
@@ -28,7 +28,7 @@ from ucm.language.domains.separable_constraint import (
 )
 from ucm.language.losses import Exponential
 from ucm.language.node import Notation
-from ucm.language.parameter import Scalar, applied, named, subject, value
+from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.terms import ConvexLoss
 
 
@@ -139,15 +139,15 @@ class KLBall(SimplexDomain):
 
     def bind(self, samples: SampleWeights) -> SimplexSublevelSet:
         alpha = value(self.alpha)
-        radius = value(self.size()) if alpha > 0.0 else -math.inf
+        radius = self.size().number if alpha > 0.0 else -math.inf
         return SimplexSublevelSet(self, samples, radius, Entropy(samples))
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
         must = f"{subject(self.alpha, 'alpha')} must lie in (0, {math.exp(-least):.6g}]"
         return f"{self!r}: empty, {named(self.alpha, 'level')} leaves no point; {must}"
 
-    def size(self) -> Scalar:
-        return applied("minus_log", self.alpha)
+    def size(self) -> Size:
+        return Size(self.alpha, lambda alpha: -np.log(alpha), lambda radius: math.exp(-radius))
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         density = samples.density(q)
@@ -262,8 +262,8 @@ class LossBall(SimplexDomain):
     def too_small(self, samples: SampleWeights, least: float) -> str:
         return self.too_flat(samples) or super().too_small(samples, least)
 
-    def size(self) -> Scalar | None:
-        return self.radius
+    def size(self) -> Size | None:
+        return None if self.radius is None else Size(self.radius)
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         height, within = self.loss.conjugate_cvxpy(samples.density(q))
@@ -336,20 +336,21 @@ class ChiSquareBall(SimplexDomain):
         c = samples.weights
         if c is not None:  # the set is the same for weights in any unit; squares of tiny ones underflow
             samples = replace(samples, weights=c / c.mean(), number=samples.count)
-        radius = value(self.size()) / math.sqrt(self._unit(samples)) if self._in_range else -1.0
+        radius = self.size().number / math.sqrt(self._unit(samples)) if self._in_range else -1.0
         h = PowerFunction(2.0, radius, samples, uniform=True)
         return SimplexSublevelSet(self, samples, radius, h)
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        scalar = self._given
         if self._in_range:
-            bound = least * math.sqrt(self._unit(samples))
-            return self._too_small(scalar, bound * bound if self.level is None else float(ndtr(bound)))
+            return super().too_small(samples, least * math.sqrt(self._unit(samples)))
         must = "be at least 0" if self.level is None else "lie in [0.5, 1)"
+        scalar = self._given
         return f"{self!r}: no ball has {named(scalar, 'size')}; {subject(scalar, 'size')} must {must}"
 
-    def size(self) -> Scalar:
-        return applied("sqrt" if self.level is None else "quantile", self._given)
+    def size(self) -> Size:
+        if self.level is None:
+            return Size(self._given, np.sqrt, np.square)
+        return Size(self.level, ndtri, ndtr)
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         N, c = samples.total, samples.weights

@@ -21,6 +21,7 @@ from ucm.language.contracts import (
     Polyhedron,
     SampleWeights,
     SemiSmooth,
+    Size,
     jacobian,
     vector,
 )
@@ -313,8 +314,8 @@ class NormBall(Domain, SemiSmooth):
             return f"{self!r}: unbounded, {radius}; {name} must be below 1e150"
         return f"{self!r}: empty, {radius} is negative; {name} must be at least 0"
 
-    def size(self) -> Scalar:
-        return self.radius
+    def size(self) -> Size:
+        return Size(self.radius)
 
     def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         p = self._exponent(q.size)

@@ -21,12 +21,13 @@ from ucm.language.contracts import (
     Polyhedron,
     SampleWeights,
     SimplexDomain,
+    Size,
     exactly_one,
     jacobian,
     vector,
 )
 from ucm.language.node import Notation
-from ucm.language.parameter import Scalar, applied, named, subject, value
+from ucm.language.parameter import Scalar, named, subject, value
 
 _TINY = float(np.finfo(float).tiny)
 
@@ -118,10 +119,10 @@ class CappedSimplex(SimplexDomain):
         return exactly_one("CappedSimplex", cap=self.cap, nu=self.nu)
 
     def bind(self, samples: SampleWeights) -> Capped:
-        return Capped(self, samples, value(self.size()) / self._unit(samples))
+        return Capped(self, samples, self.size().number / self._unit(samples))
 
     def _unit(self, samples: SampleWeights) -> float:
-        """Return the divisor of `size` in the cap: m for nu, N for a relative cap, else 1."""
+        """Return the divisor of `size().number` in the cap: m for nu, N for a relative cap, else 1."""
         if self.nu is not None:
             return samples.m
         return samples.total if self.relative else 1.0
@@ -143,8 +144,10 @@ class CappedSimplex(SimplexDomain):
             cap, must = f"the cap 2/(m nu) = {2.0 / (unit * nu):.4g}", f"{name} must be at most {most}"
         return f"{self!r}: empty, {cap} times {total:.6g} {entries} is below {target:g}; {must}"
 
-    def size(self) -> Scalar:
-        return self.given if self.nu is None else applied("two_over", self.nu)
+    def size(self) -> Size:
+        if self.nu is not None:
+            return Size(self.nu, _two_over, _two_over)
+        return Size(self.given)
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         unit = self._unit(samples)
@@ -169,6 +172,13 @@ class CappedSimplex(SimplexDomain):
     def formula(self, notation: Notation) -> str:
         q, inside = notation.sub("q", "i"), self.inside_formula(notation)
         return f"0{notation.leq}{inside}, {notation.sum_over('i', q)} = 1"
+
+
+def _two_over(nu: float) -> float:
+    try:
+        return 2.0 / nu  # nu may be a text that records its formula
+    except ZeroDivisionError:
+        return -math.inf  # no nu
 
 
 @dataclass(frozen=True, eq=False, repr=False)

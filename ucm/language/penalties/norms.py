@@ -185,7 +185,7 @@ def ElasticNet(ratio: Scalar = 0.5) -> Penalty:
     >>> ucm.ElasticNet(0.25)
     0.25 * L1() + 0.75 * L2()
     """
-    ratio = within(ratio, lambda x: 0.0 <= x <= 1.0, "ElasticNet: ratio", "lies in [0, 1]")
+    ratio = within(ratio, 0.0, 1.0, (), "ElasticNet: ratio", "lies in [0, 1]")
     terms = [multiplied(c, R) for c, R in ((ratio, L1()), (1.0 - ratio, L2())) if c != 0.0]
     return summed(PenaltySum, terms)
 

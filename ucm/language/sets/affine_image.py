@@ -24,6 +24,7 @@ from ucm.language.contracts import (
     Path,
     SampleWeights,
     Scope,
+    Size,
     Splits,
     UncertaintySet,
 )
@@ -135,7 +136,7 @@ class DomainImage(UncertaintySet):
         constraints = []
         for D in self.declared()[1].intersected():
             size = D.size()
-            number = None if size is None else scope.of(size, signed=True)
+            number = None if size is None else scope.of(size)
             constraints += D.cvxpy(q, number) if samples is None else D.inside(q, number, samples)
         return q, constraints if samples is None else [*constraints, *samples.cvxpy(q)]
 
@@ -291,7 +292,7 @@ class _BallImage(DomainImage):
     def declared(self) -> tuple[VectorNode, Domain]:
         return self.center, self._domain  # type: ignore[attr-defined]
 
-    def size(self, data: Data) -> Scalar | None:
+    def size(self, data: Data) -> Size | None:
         return self._domain.size()
 
     def _written(self, u: str, notation: Notation) -> str:
@@ -333,7 +334,7 @@ class Ball(_BallImage):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         c = self.center.cvxpy(data, scope)
-        radius = scope.of(self.radius, signed=True)
+        radius = scope.of(self._domain.size())
         if not scope.scaled:
             u = cp.Variable(c.size, name="u")
             return c + u, self._domain.cvxpy(u, radius)
@@ -383,7 +384,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
             part = u[start : start + F.shape[1]]
             x = x + (scope.of(c**0.5) * (F @ part) if isinstance(c, Expression) else c**0.5 * F @ part)
             start += F.shape[1]
-        return x, self._domain.cvxpy(u, scope.of(self.radius, signed=True))
+        return x, self._domain.cvxpy(u, scope.of(self._domain.size()))
 
     def support_map(self, data: Data) -> LinearMap:
         """Return a map F with `F F' = S` from the samples, not from the root of S."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
-from ucm.language.parameter import Scalar, within
+from ucm.language.parameter import Range, Scalar, with_range, within
 from ucm.language.sets.affine_image import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull, as_samples
 from ucm.language.statistics.samples import SampleNode
@@ -178,9 +178,10 @@ def SpectralRisk(samples: SampleNode, betas: Iterable[Scalar], weights: Iterable
             f"{len(weights)} weights; give as many of both"
         )
     weights = [_number("SpectralRisk", "each weight", c, 0.0, math.inf, "[0, 1]") for c in weights]
-    within(sum(weights), lambda x: abs(x - 1.0) <= 1e-9, "SpectralRisk: the weights", "must add up to 1")
+    total = sum(weights[1:], weights[0])
+    one = Range("SpectralRisk: the weights", total, 1.0 - 1e-9, 1.0 + 1e-9, (), "must add up to 1")
     pairs = zip(weights, betas, strict=True)
-    return functools.reduce(operator.add, [c * CVaR(samples, beta) for c, beta in pairs])
+    return functools.reduce(operator.add, [with_range(c, one) * CVaR(samples, beta) for c, beta in pairs])
 
 
 def Wasserstein(
@@ -295,8 +296,6 @@ def _sequence(field: str, values: Iterable[Scalar]) -> list[Scalar]:
 
 
 def _number(name: str, field: str, x: object, low: float, high: float, interval: str) -> Scalar:
-    """Return a scalar whose present value must lie in the interval; sets refuse later ones where bound."""
+    """Return a scalar that must lie in the interval, also for later values of its parameters."""
     but = (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
-    return within(
-        x, lambda x: low <= x <= high and x not in but, f"{name}: {field}", f"must lie in {interval}"
-    )
+    return within(x, low, high, but, f"{name}: {field}", f"must lie in {interval}")

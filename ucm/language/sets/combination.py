@@ -228,9 +228,11 @@ def combine(symbol: str, a: Any, b: Any) -> UncertaintySet:
                     f"{a!r} / {in_parentheses(repr(b))}: a set is divided by a number; write c * U for a "
                     "factor"
                 )
-            must = "is divided by a finite number other than 0"
-            divisor = within(factor, lambda x: math.isfinite(x) and x != 0.0, f"{a!r} / c: a set", must)
-            return _multiple(1.0 / divisor, a)
+            nonzero = within(
+                factor, -math.inf, math.inf, (0.0, -math.inf, math.inf),
+                f"{a!r} / c: a set", "is divided by a finite number other than 0",
+            )  # fmt: skip
+            return _multiple(1.0 / nonzero, a)
         case "@":
             if not (isinstance(a, np.ndarray | list | tuple) or sparse.issparse(a)):
                 raise CompositionError(

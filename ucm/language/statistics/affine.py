@@ -5,6 +5,7 @@ The means and covariances of samples stand beside them in `ucm.language.statisti
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
@@ -259,7 +260,7 @@ class MatrixNode(Statistic):
 
     def _coefficient(self, c: object) -> Scalar:
         factor = super()._coefficient(c)
-        return within(factor, lambda x: x >= 0.0, "the factor of a covariance", "must not be negative")
+        return within(factor, 0.0, math.inf, (), "the factor of a covariance", "must not be negative")
 
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "+":
@@ -292,11 +293,6 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
     """A linear combination of matrices with non-negative coefficients."""
 
     terms: tuple[tuple[Scalar, MatrixNode], ...] = some("matrix")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for c, S in self.terms:
-            S._coefficient(c)
 
     def factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
         return [(c * a, F) for c, S in self.terms for a, F in S.factors(data)]
