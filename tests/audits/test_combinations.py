@@ -188,7 +188,7 @@ def name(value: Any) -> str:
         return ""
     if isinstance(value, np.ndarray):
         return "weights"
-    return re.sub(r"<function .*?>", "function", " ".join(repr(value).split()))
+    return re.sub(r"<function .*? at \w+>", "function", " ".join(repr(value).split()))
 
 
 def against(
