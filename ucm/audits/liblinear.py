@@ -59,7 +59,7 @@ def _logistic_regression(estimator: Any) -> Statement:
 
 
 def _chosen(estimator: Any, name: str) -> Any:
-    """Return a parameter, or what a search with cross-validation has chosen for all classes."""
+    """Return a parameter, or the value that cross-validation has chosen for all classes."""
     values = set(
         np.ravel(np.asarray(getattr(estimator, f"{name}_", getattr(estimator, name, None)))).tolist()
     )
