@@ -100,6 +100,14 @@ def test_a_converged_answer_is_optimal_and_a_wrong_one_never(estimator: Any) -> 
         assert ucm.audit(fitted, other, Y, tol=1e-5)[0].loose == "primal"
 
 
+@pytest.mark.parametrize("kind", [LinearSVC, LogisticRegression, SVC])
+def test_balanced_classes_with_weights_of_samples(kind: Any) -> None:
+    """Some count the weights, some the samples, and only a converged answer tells."""
+    weights = np.random.default_rng(0).uniform(0.3, 2.0, Y.size) * np.where(Y == 1, 3.0, 1.0)
+    e = kind(class_weight="balanced", **EXACT).fit(X, Y, sample_weight=weights)
+    assert ucm.audit(e, X, Y, weights, tol=1e-5).optimal
+
+
 @pytest.mark.parametrize(
     ("estimator", "side"),
     [
