@@ -14,14 +14,8 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
 _HEAD = (
-    "problem",
-    "objective",
-    "optimum",
-    "gap",
-    "loose side",
-    "nonzero (at optimum)",
-    "accuracy (at optimum)",
-)
+    "problem", "objective", "optimum", "gap", "loose side", "nonzero (at optimum)", "accuracy (at optimum)",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -115,14 +109,9 @@ class AuditedProblem:
         zeros = f"{self.nonzeros} ({self.optimal_nonzeros}) of {self.size}"
         rates = f"{self.accuracy:.4g} ({self.optimal_accuracy:.4g})"
         return (
-            self.problem,
-            f"{self.objective:#.9g}",
-            self.interval,
-            f"{self.gap:.2g}",
-            self.loose,
-            zeros,
-            rates,
-        )
+            self.problem, f"{self.objective:#.9g}", self.interval, f"{self.gap:.2g}", self.loose,
+            zeros, rates,
+        )  # fmt: skip
 
 
 def _percent(x: float) -> str:
