@@ -73,7 +73,8 @@ def number(x):
     return float(x) if type(x) in (int, float) else x
 def fields(node, *names):
     """The named fields of a node, numbers in place of parameters; the other fields must have no value."""
-    more = [k for k, v in node["fields"].items() if k not in names and v not in (None, False)]
+    rest = {k: v for k, v in node["fields"].items() if k not in names and v is not None}
+    more = [k for k, v in rest.items() if (k, v) != ("relative", False)]  # a label may be 0, or False
     need(not more, f"{node['node']} without {', '.join(more)}")
     return [number(node["fields"].get(name)) for name in names]
 def vector(v, size):
@@ -85,14 +86,13 @@ def terms_of(node, c=1.0):
     kind, c = kind_of(node), of(c)
     if kind in ("LossSum", "PenaltySum"):
         return [pair for term in fields(node, "terms")[0] for pair in terms_of(term, c)]
+    pairs = [fields(node, "factor", "term")] if kind in ("ScaledLoss", "ScaledPenalty") else None
     if kind in ("LinearCombination", "VectorSum", "MatrixSum"):
         pairs = [t["tuple"] for t in fields(node, "parts" if kind == "LinearCombination" else "terms")[0]]
-        return [pair for f, term in pairs for pair in terms_of(term, c * vector([number(f)], 1)[0])]
-    if kind in ("ScaledLoss", "ScaledPenalty"):
-        (factor, term) = fields(node, "factor", "term")
-        need(factor >= 0.0, "multiples that are not negative")
-        return terms_of(term, c * vector([factor], 1)[0])
-    return [(c, node)]
+    if pairs is None:
+        need(c.hi >= 0.0 or kind in ("Hull", "Ball", "Ellipsoid", "Mean"), "multiples that are not negative")
+        return [(c, node)]
+    return [pair for f, term in pairs for pair in terms_of(term, c * vector([number(f)], 1)[0])]
 def members(node, y): return {"pos": y > 0.0, "neg": y < 0.0, "signed": y != 0.0}[fields(node, "kind")[0]]
 def samples(node, X, y):
     """The rows x_i of pos or neg, or y_i x_i of signed, and the rows of each class that has a mass."""
@@ -107,7 +107,7 @@ class Hull:
         (self.X, self.groups), kind = samples(part, X, y), kind_of(domain)
         self.mass, self.m = 1.0 / len(self.groups), float(len(self.X))
         names = {"CappedSimplex": ("nu", "cap"), "NormBall": ("p", "radius"), "KLBall": ("alpha", "alpha")}
-        x, size = (None, self.mass) if kind is None else fields(domain, *names[kind])
+        x, size = (None, 2.0 * self.mass) if kind is None else fields(domain, *names[kind])
         need(kind != "NormBall" or x == 2.0, "NormBall with p = 2")
         self.p = {"NormBall": 2.0, "KLBall": None}.get(kind, np.inf)
         self.limit = of(0.0) - of(size).map(np.log) if kind == "KLBall" else of(size)
@@ -182,9 +182,8 @@ def bounds_of_set(model, file, X, y):
     model, p = fields(model, "set", "norm") if kind_of(model) == "RobustMargin" else (model, 2.0)
     body, points = terms_of(model), file["dual"]["generators"]
     need(file["weights"] is None and p >= 1.0, "a set of samples without weights")
-    need(len(points) == len(body), "a generator of each summand")
     x, w, height = of(np.zeros(X.shape[1])), vector(file["primal"]["w"], X.shape[1]), of(0.0)
-    for (c, node), q in zip(body, points):
+    for (c, node), q in zip(body, points, strict=True):
         V = {"Hull": Hull, "Ellipsoid": Ellipsoid, "Ball": Ellipsoid}[kind_of(node)](node, X, y)
         x, height = V.point(q) * c + x, V.support(of(-w) * c) + height
     return -norm(x, conjugate(p)).hi, (height / norm(w, p)).hi
@@ -295,6 +294,7 @@ def main(certificate, X, y):
         print(f"REFUSED: {type(error).__name__}: {error}")
         return 2
     print(f"{'ACCEPTED' if accepted else 'NOT PROVEN'}: {lower!r} <= optimum <= {upper!r}, claimed: {claim}")
+    print(f"declaration: {json.dumps(file['declaration']['model'])}, sample weights: {bool(file['weights'])}")
     return 0 if accepted else 1
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:4]) if len(sys.argv) == 4 else __doc__)
+    sys.exit(main(*sys.argv[1:4]) if len(sys.argv) == 4 else print(__doc__) or 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import sklearn.linear_model
 import sklearn.svm
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from typed import known
@@ -96,6 +98,14 @@ def test_a_converged_answer_is_optimal_and_a_wrong_one_never(estimator: Any) -> 
             ucm.audit(fitted, other, Y)
     else:
         assert ucm.audit(fitted, other, Y, tol=1e-5)[0].loose == "primal"
+
+
+@pytest.mark.parametrize("kind", [LinearSVC, LogisticRegression, SVC])
+def test_balanced_classes_with_weights_of_samples(kind: Any) -> None:
+    """Some count the weights, some the samples, and only a converged answer tells."""
+    weights = np.random.default_rng(0).uniform(0.3, 2.0, Y.size) * np.where(Y == 1, 3.0, 1.0)
+    e = kind(class_weight="balanced", **EXACT).fit(X, Y, sample_weight=weights)
+    assert ucm.audit(e, X, Y, weights, tol=1e-5).optimal
 
 
 @pytest.mark.parametrize(
@@ -340,14 +350,30 @@ def test_a_report_in_its_four_forms() -> None:
     assert facts["optimal"] is False and len(facts["problems"]) == len(report) == 3
     assert facts["problems"][0]["loose"] == report[0].loose == "primal"
     assert report.verdict in page and "<table" in page and "0 against the rest" in page
-    assert repr(
-        report
-    ) == "Audit(LinearSVC(max_iter=2): not optimal (3 of 3 problems; 2 against the rest))" or (
-        repr(report).startswith("Audit(LinearSVC(max_iter=2): not optimal (")
+    assert repr(report).startswith(
+        "Audit(LinearSVC(max_iter=2): not optimal to 1e-06 (3 of 3 problems, worst "
     )
     pytest.importorskip("pandas")
     frame = report.to_frame()
     assert frame.shape[0] == 3 and (frame.objective > frame.upper).all()
+
+
+def test_a_verdict_claims_no_more_than_the_interval_proves() -> None:
+    (row,) = ucm.audit(LinearSVC(dual=False, **EXACT).fit(X, Y), X, Y)
+    near = replace(row, lower=1.0, upper=1.0 + 1e-7, objective=1.0 + 1.05e-6)  # 0.95e-6 above, or 1.05e-6
+    assert near.loose == "unknown" and near.verdict.startswith("undecided to 1e-06: the optimum lies in [1.0")
+    far = replace(row, lower=-0.5, upper=-0.5, objective=0.6)  # no multiple of a negative optimum
+    assert "is 220% above the optimum" in far.verdict
+    assert "w and b are infeasible; the optimum lies in" in replace(row, objective=np.inf).verdict
+    exact = replace(row, lower=1.0, upper=1.0, objective=1.0)
+    assert exact.verdict == "optimal to 1e-06: the relative gap is 0"
+    with pytest.raises(ucm.ParameterError, match=r"audit: tol is a number in \(0, 1\), got 0"):
+        ucm.audit(LinearSVC(), X, Y, tol=0.0)
+
+
+def test_samples_of_a_reduction_may_be_lists() -> None:
+    e = OneVsOneClassifier(LinearSVC(dual=False)).fit(X3, Y3)
+    same(ucm.audit(e, X3.tolist(), Y3.tolist()), ucm.audit(e, X3, Y3))
 
 
 # --- declarations ---------------------------------------------------------------------------------

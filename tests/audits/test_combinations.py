@@ -338,7 +338,3 @@ def test_a_problem_for_each_pair(estimator: Any) -> None:
         a[e.support_] = np.where(label == i, e.dual_coef_[j - 1], np.where(label == j, e.dual_coef_[i], 0.0))
         y = np.where(i == Y3, 1.0, -1.0)[inside]
         check_svm(row, e, K[np.ix_(inside, inside)], y, own[inside], a[inside], e.intercept_[p])
-
-
-def test_there_are_60_combinations() -> None:
-    assert len(LINEAR) + len(WEIGHED) + len(SEVERAL) + len(SVMS) + 2 + 4 >= 60

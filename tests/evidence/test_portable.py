@@ -208,6 +208,16 @@ def test_no_mutated_file_has_a_false_interval() -> None:
     assert proven > 50 and false == 0
 
 
+def test_a_class_of_one_sample_is_a_hull() -> None:
+    X, y = samples()
+    X, y = X[8:], y[8:]
+    solution = ucm.solve(ucm.RobustMargin(H(pos) - H(neg)), X, y, pos_label="b")
+    assert solution.make_certificate is not None
+    file = solution.make_certificate(solution)
+    lower, upper = program.check(file, X, y)
+    assert file["bounds"]["lower"] <= lower <= upper <= file["bounds"]["upper"]
+
+
 @pytest.mark.parametrize(
     ("part", "method", "wrong"),
     [
@@ -238,5 +248,19 @@ def test_what_the_program_does_not_know_is_refused_by_name() -> None:
     for model, options, why in refused:
         with pytest.raises(ParameterError, match=why):
             ucm.solve(model, X, y, **options).save_certificate("never.json")
+    for label in (0, False):  # of a group: a value, and not the absence of one
+        groups = np.arange(22) % 2 == label if label is False else np.arange(22) % 2
+        solution = ucm.solve(ucm.Hinge(on=pos.group(label)) + ucm.L2(), X, y, subgroup=groups)
+        assert solution.make_certificate is not None
+        with pytest.raises(ValueError, match="Samples without label"):
+            program.check(solution.make_certificate(solution), X, y)
+    file = copy.deepcopy(certified(MODELS.index(ucm.models.svm(1.0)))[1])
+    fields, terms = (
+        file["declaration"]["model"]["fields"],
+        [{"tuple": [-1.0, {"node": "Hinge", "fields": {"p": 1.0}}]}],
+    )
+    fields["loss"] = {"node": "VectorSum", "fields": {"terms": {"tuple": terms}}}
+    with pytest.raises(ValueError, match="multiples that are not negative"):
+        program.check(file, X, y)
     with pytest.raises(ParameterError, match="without its samples"):
         pickle.loads(pickle.dumps(solution)).save_certificate("never.json")

@@ -17,6 +17,7 @@ from ucm.compiler.compile import compile
 from ucm.data.gram import Expansion
 from ucm.data.kernels import kernel_of
 from ucm.data.linear_map import Matrix, Vec
+from ucm.data.options import TOLERANCE
 from ucm.data.validation import read, read_weights
 from ucm.data.weights import class_factors
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, brief, silenced
@@ -33,7 +34,6 @@ _MEETING = (
     "the reduced hulls of the classes meet, so that the optimum is w = 0, and the answer a direction left by "
     "rounding; raise nu, to the interval of ucm.admissible"
 )
-
 _ENDLESS = (
     "no minimum is attained, as the samples are separated and the loss falls towards 0 as w grows; add a "
     "penalty, as a finite C"
@@ -50,12 +50,12 @@ def audit(
     time_limit: float | None = None,
     **params: object,
 ) -> Audit:
-    """Hold the answer of a fitted estimator against the proven optimum of the problem that it states.
+    """Compare the answer of a fitted estimator with the proven optimum of its problem.
 
     The parameters of the estimator give the declaration, its fitted attributes the answer. The value of the
     answer is an upper bound of the optimum, its multipliers, if it has any, give a lower bound, and a solve
-    proves the interval of the optimum. Read are `LinearSVC`, `SVC`, `NuSVC`, `LogisticRegression`,
-    `SGDClassifier`, `RidgeClassifier` and their searches of scikit-learn, classes of the same names and
+    proves the interval of the optimum. It knows `LinearSVC`, `SVC`, `NuSVC`, `LogisticRegression`,
+    `SGDClassifier`, `RidgeClassifier` and the CV variants of scikit-learn, classes of the same names and
     attributes (scikit-learn-intelex, thundersvm), skglm's classifiers, models of LIBLINEAR and LIBSVM, and
     pipelines, searches, `OneVsRestClassifier` and `OneVsOneClassifier` of these.
 
@@ -90,6 +90,7 @@ def audit(
     >>> report.optimal, report[0].loose
     (True, 'none')
     """
+    TOLERANCE.check("audit", "tol", tol, "leave it out for 1e-6")
     y = np.asarray(y)
     weights = read_weights(sample_weight, y.size)
     parts = parts_of(estimator, X, y, params)
@@ -113,7 +114,8 @@ def from_estimator(estimator: object, m: float | None = None) -> Objective | Unc
     estimator : object
         As in `audit`, fitted or not.
     m : float, optional
-        The number of samples, which divides a mean loss, as of `SGDClassifier`; a fitted one knows it.
+        The number of samples, which divides the mean loss of `SGDClassifier` and of skglm. A fitted
+        `SGDClassifier` knows it; after `partial_fit` it is that of all calls.
 
     Raises
     ------
@@ -145,7 +147,7 @@ def from_estimator(estimator: object, m: float | None = None) -> Objective | Unc
 def _audited(
     part: Part, weights: Vec | None, tol: float, time_limit: float | None
 ) -> tuple[list[AuditedProblem], str]:
-    """Return the problems of one estimator, and what else is known about its answers."""
+    """Return the problems of one estimator, and a note on its fit."""
     estimator, X, y = part.estimator, read(part.X), part.y
     family = family_of(estimator)
     statement = family.state(estimator)

@@ -7,6 +7,7 @@ et al., 2008, and its `train`).
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -32,7 +33,7 @@ def _linear_svc(estimator: Any) -> Statement:
     penalty = elastic_net(1.0, one_of(estimator, "penalty", _RATIOS))
     loss, scaling = one_of(estimator, "loss", _SVC), float(estimator.intercept_scaling)
     model = objective(float(estimator.C), loss, penalty, estimator.fit_intercept, scaling)
-    return Statement(model, class_weight=estimator.class_weight, rest=False, weighted=True)
+    return Statement(model, class_weight=estimator.class_weight, rest=False, weighted=_by_weight())
 
 
 def _logistic_regression(estimator: Any) -> Statement:
@@ -55,11 +56,18 @@ def _logistic_regression(estimator: Any) -> Statement:
     scaling = float(estimator.intercept_scaling) if by_liblinear else None
     model = objective(1.0 if endless else C, Logistic(), R, estimator.fit_intercept, scaling)
     rest = not (several and by_liblinear)
-    return Statement(model, class_weight=estimator.class_weight, rest=rest, weighted=True)
+    return Statement(model, class_weight=estimator.class_weight, rest=rest, weighted=_by_weight())
+
+
+def _by_weight() -> bool:
+    """True if "balanced" counts the sample weights, as from scikit-learn 1.7 on."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    return "sample_weight" in inspect.signature(compute_class_weight).parameters
 
 
 def _chosen(estimator: Any, name: str) -> Any:
-    """Return a parameter, or what a search with cross-validation has chosen for all classes."""
+    """Return a parameter, or the value that cross-validation has chosen for all classes."""
     values = set(
         np.ravel(np.asarray(getattr(estimator, f"{name}_", getattr(estimator, name, None)))).tolist()
     )

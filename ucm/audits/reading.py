@@ -1,4 +1,4 @@
-"""What a fitted estimator states: its declaration, and its answer to each two-class problem."""
+"""The declaration that an estimator states, and its answer to each two-class problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Statement:
     rest : True if each sample has the weight of its own class, False if all samples of the rest have weight 1
     weighted : True if "balanced" counts the sample weights
     kernel : the kernel options of `ucm.compile`
-    note : what the estimator does beside solving this problem, a clause; "" for nothing
+    note : a clause on the fit, where it is of another problem; else ""
     """
 
     model: Objective | UncertaintySet
@@ -70,7 +70,7 @@ class Answer:
 
     @property
     def unknowns(self) -> tuple[str, Vec]:
-        """What `Plan.certify` takes for w, w itself or its coefficients, with its name there."""
+        """The name and the value of the argument of `Plan.certify` for w or its coefficients."""
         if self.w is not None:
             return "w", self.w
         return "coefficients", np.zeros(0) if self.coefficients is None else self.coefficients
@@ -148,7 +148,7 @@ def no_declaration(estimator: object, what: str, why: str) -> ParameterError:
 
 
 def one_of(estimator: object, name: str, known: Mapping[Any, Any]) -> Any:
-    """Return what the value of a parameter means; refuse a value that is not in the table."""
+    """Return the entry of a table for the value of a parameter; refuse a value that is not in it."""
     given = getattr(estimator, name)
     try:
         return known[given]

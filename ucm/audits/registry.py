@@ -130,7 +130,7 @@ def _reduced(estimator: Any, pairs: bool, X: Any, y: NDArray) -> list[Part]:
 
 
 def _rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    return X.iloc[rows] if hasattr(X, "iloc") else (X if hasattr(X, "shape") else np.asarray(X))[rows]
 
 
 def not_fitted(estimator: object, missing: str) -> DataError:

@@ -14,14 +14,8 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
 _HEAD = (
-    "problem",
-    "objective",
-    "optimum",
-    "gap",
-    "loose side",
-    "nonzero (at optimum)",
-    "accuracy (at optimum)",
-)
+    "problem", "objective", "optimum", "gap", "loose side", "nonzero (at optimum)", "accuracy (at optimum)",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,7 +26,7 @@ class AuditedProblem:
     ----------
     problem : the classes, as "2 against the rest"; "" for the only one
     model : the declaration
-    objective : the value of the declared problem at the answer; inf if the answer is no point of it
+    objective : the value of the declared problem at the answer; inf if the answer is infeasible
     bound : the lower bound that the multipliers of the answer prove, -inf if they break their constraints;
         None for an answer without multipliers
     lower, upper : the proven interval of the optimum
@@ -78,7 +72,7 @@ class AuditedProblem:
     @property
     def loose(self) -> str:
         """The side that is not optimal to `tol`: "primal", "dual", "both", "none", or "unknown"."""
-        if not math.isfinite(self.lower) or (self.gap > self.tol and self.excess <= self.tol / 2.0):
+        if not math.isfinite(self.lower) or self.gap > self.tol >= self.excess:
             return "unknown"
         primal, dual = self.gap > self.tol, self.dual_gap is not None and self.dual_gap > self.tol
         return {(1, 1): "both", (1, 0): "primal", (0, 1): "dual"}.get((primal, dual), "none")
@@ -86,14 +80,17 @@ class AuditedProblem:
     @property
     def verdict(self) -> str:
         """A sentence on this problem."""
+        place = f"the optimum lies in {self.interval}"
         if self.loose == "unknown":
-            return f"undecided: {self.message or f'the optimum lies in {self.interval}'}"
+            return f"undecided to {self.tol:g}: {place}{self.message and f'; {self.message}'}"
         if self.loose == "none":
-            return f"optimal: the objective is within {self.gap:.1g} of the proven optimum, relative"
-        above = f"the objective {self.objective:.7g} is {_above(self.excess)} the optimum"
+            return f"optimal to {self.tol:g}: the relative gap is {self.gap:.1g}"
+        times = self.excess >= 1.0 and self.upper > 0.0
+        above = f"{1.0 + self.excess:.3g} times" if times else f"{_percent(self.excess)} above"
+        above = f"the objective {self.objective:.9g} is {above} the optimum"
         if self.objective == math.inf:
-            above = "w and b are no point of the problem"
-        below = f"the multipliers prove {_percent(self.dual_gap or 0.0)} less than the optimum"
+            above = "w and b are infeasible"
+        below = f"the multipliers give a lower bound {_percent(self.dual_gap or 0.0)} below the optimum"
         if self.bound == -math.inf:
             below = "the multipliers break their constraints and prove nothing"
         words = {
@@ -101,7 +98,7 @@ class AuditedProblem:
             "primal": above,
             "dual": f"w and b are optimal, but {below}",
         }
-        return f"not optimal: {words[self.loose]}, which lies in {self.interval}"
+        return f"not optimal to {self.tol:g}: {words[self.loose]}; {place}"
 
     @property
     def interval(self) -> str:
@@ -112,22 +109,13 @@ class AuditedProblem:
         zeros = f"{self.nonzeros} ({self.optimal_nonzeros}) of {self.size}"
         rates = f"{self.accuracy:.4g} ({self.optimal_accuracy:.4g})"
         return (
-            self.problem,
-            f"{self.objective:.7g}",
-            self.interval,
-            f"{self.gap:.2g}",
-            self.loose,
-            zeros,
-            rates,
-        )
-
-
-def _above(excess: float) -> str:
-    return f"{_percent(excess)} above" if excess < 1.0 else f"{1.0 + excess:.3g} times"
+            self.problem, f"{self.objective:#.9g}", self.interval, f"{self.gap:.2g}", self.loose,
+            zeros, rates,
+        )  # fmt: skip
 
 
 def _percent(x: float) -> str:
-    return f"{100.0 * x:.2g}%"
+    return f"{100.0 * x:.3g}%"
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +126,7 @@ class Audit(Sequence[AuditedProblem]):
     ----------
     estimator : the estimator as text
     problems : one for two classes, else one for each class or pair
-    note : what else is known about the answer
+    note : a clause on the fit, which a verdict that is not optimal ends with
     """
 
     estimator: str
@@ -161,7 +149,8 @@ class Audit(Sequence[AuditedProblem]):
         """One sentence: the verdict of the problem, of several that of the worst."""
         worst = max(self, key=lambda one: (one.loose != "none", one.loose != "unknown", _loss(one)))
         failed = sum(one.loose != "none" for one in self)
-        where = f" ({failed or len(self)} of {len(self)} problems; {worst.problem})" if len(self) > 1 else ""
+        count = f"{failed or len(self)} of {len(self)} problems"
+        where = f" ({count}, worst {worst.problem})" if len(self) > 1 else ""
         start, _, rest = worst.verdict.partition(":")
         more = f"; {self.note}" if self.note and failed else ""
         return f"{start}{where}:{rest}{more}."

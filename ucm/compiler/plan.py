@@ -20,7 +20,7 @@ from ucm.data.bound_data import Data
 from ucm.data.deadline import time_of
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.kernel_features import FeatureFunction
-from ucm.data.options import COUNT, FLAG, OptionSpec, optional, options_of, within
+from ucm.data.options import COUNT, FLAG, TOLERANCE, OptionSpec, optional, options_of, within
 from ucm.data.validation import scale_hint
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, unknown_option, warn_of
 from ucm.evidence.certificate import is_proven, without_lower_bound
@@ -47,7 +47,7 @@ _RATIO = within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
 _SOLUTION = OptionSpec("a Solution", lambda x: x is None or isinstance(x, Solution))
 _LIMIT = optional(COUNT), "leave it out for the default of the solver"
 _OPTIONS: dict[str, tuple[OptionSpec, str]] = {
-    "tol": (within("a number in (0, 1)", lambda x: 0.0 < x < 1.0), "leave it out for 1e-6"),
+    "tol": (TOLERANCE, "leave it out for 1e-6"),
     "n_starts": (COUNT, "leave it out for 1"),
     "max_iter": _LIMIT,
     "trace": _LIMIT,

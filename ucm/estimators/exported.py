@@ -62,7 +62,7 @@ def _svc(classifier: Any) -> SVC:
 
 
 def _shared(made: Any, classifier: Any) -> Any:
-    """Set what every fitted estimator has."""
+    """Set the attributes of every fitted estimator."""
     made.classes_, made.n_features_in_ = classifier.classes_.copy(), classifier.n_features_in_
     made.n_iter_ = np.atleast_1d(classifier.n_iter_)
     if hasattr(classifier, "feature_names_in_"):

@@ -176,11 +176,11 @@ def _progress(history: Sequence[dict]) -> str:
     gaps = [record["gap"] for record in history if "gap" in record]
     if not gaps:
         return "the stopping rule, or no step was made: no iteration was reported"
-    first, last = gaps[len(gaps) // 2], gaps[-1]
+    halfway, last = gaps[len(gaps) // 2], gaps[-1]
     text = f"the reported gap went from {gaps[0]:.2g} to {last:.2g} in {len(gaps)} reports"
     if last < -CROSSED:
         return f"the sign of a gradient or of an oracle: a reported gap is negative, {last:.2g}"
-    if last <= 0.5 * first:
+    if last <= 0.5 * halfway:
         return f"it stopped early: {text}; raise max_iter, or mend the stopping rule"
     return f"a step that does not lead to the optimum of this problem: {text}"
 

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import FLAG, POSITIVE, STOP, check_fields, optional, within
+from ucm.data.options import FLAG, POSITIVE, STOP, TOLERANCE, check_fields, optional, within
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
@@ -88,7 +88,7 @@ class APG(Solver[MinNorm]):
             restart=FLAG,
             decrease_eta=FLAG,
             eta=within("a number above 1", lambda x: 1.0 < x < math.inf),
-            delta=within("a number in (0, 1)", lambda x: 0.0 < x < 1.0),
+            delta=TOLERANCE,
             L=optional(POSITIVE),
         )
         within(f"a number from 1 to eta = {self.eta}", lambda x: 1.0 <= x <= self.eta).check(
