@@ -115,11 +115,14 @@ def silenced(*categories: type[Warning]) -> Iterator[None]:
 
 
 def warn_of(message: str, category: type[Warning]) -> None:
-    """Issue a warning that points at the nearest calling line outside of the package `ucm`."""
+    """Issue a warning that points at the nearest calling line outside of this package and scikit-learn."""
     if issubclass(category, _SILENCED.get()):
         return
     level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(_PACKAGE)
+        or str(frame.f_globals.get("__name__")).startswith("sklearn.")
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

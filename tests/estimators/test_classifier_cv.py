@@ -231,6 +231,19 @@ def test_scores_with_a_kernel_equal_separate_fits(cancer: Table) -> None:
     assert values_of(two).size == 2
 
 
+def test_fractions_of_lam_max_beside_another_parameter(cancer: Table) -> None:
+    """Of a sum of three terms, which is built and searched before the fraction is a number."""
+    X, y = cancer
+    model = ucm.Logistic() + ucm.Param("lam", 0.5, relative=True) * ucm.L1() + ucm.Param("mu", 1.0) * ucm.L2()
+    search = ucm.ClassifierCV(model, param_range=3, cv=2).fit(X, y)
+    assert_allclose(search.cv_results_["param_model__lam"], [0.001, 0.01, 0.1])
+    numbers = model.substitute(
+        {"lam": search.best_params_["model__lam"] * ucm.admissible(model, X, y)["lam"].upper}
+    )
+    again = ucm.Classifier(numbers).fit(X, y)
+    assert_allclose(search.decision_function(X), again.decision_function(X), rtol=1e-3, atol=1e-3)
+
+
 def test_relative_sizes_and_groups(cancer: Table) -> None:
     X, y = cancer
     relative = nu_svm(ucm.Param("nu", 0.5, relative=True))
@@ -424,7 +437,8 @@ def test_products_of_parameters_and_pipelines_equal_a_grid_search(
         assert search.best_score_ == pytest.approx(theirs.best_score_)
         assert set(search.best_params_) == set(grid)
         assert search.n_features_in_ == X.shape[1]
-        best = clone(estimator).set_params(**search.best_params_).fit(Z, y)
+        best: Any = clone(estimator)
+        best.set_params(**search.best_params_).fit(Z, y)
         assert_allclose(search.decision_function(Z), best.decision_function(Z), rtol=1e-5, atol=1e-7)
         assert search.score(Z, y) == best.score(Z, y)
 
@@ -434,11 +448,12 @@ def test_the_values_of_gamma_are_about_scale(cancer: Table) -> None:
     clf = ucm.Classifier(kernel="rbf")
     search = ucm.ClassifierCV(clf, param_name="gamma", param_range=3, cv=2).fit(X, y)
     assert_allclose(search.cv_results_["param_gamma"], np.array([1 / 30, 1, 30]) / (X.shape[1] * X.var()))
-    for given, words in (
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"param_name": "gamma", "param_range": 3}, "gamma is of a kernel, got kernel=None"),
         ({"param_name": "class_weight"}, "expected values of class_weight, got 20; write their list"),
         ({"param_name": "gama"}, "param_name is one of the model's parameters, C; got 'gama'"),
-    ):
+    )
+    for given, words in refused:
         with pytest.raises(ucm.ParameterError, match=words):
             ucm.ClassifierCV(**given).fit(X, y)
 

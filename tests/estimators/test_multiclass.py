@@ -128,7 +128,11 @@ def test_sigmoid_of_a_logistic_loss_of_two_classes(C: float) -> None:
     clf = ucm.Classifier(C * ucm.Logistic() + 0.5 * ucm.L2(), tol=1e-9).fit(A, y)
     other = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(A, y)
     assert_allclose(clf.predict_proba(A), other.predict_proba(A), atol=1e-4)
-    assert_allclose(clf.predict_proba(A)[:, 1], 1.0 / (1.0 + np.exp(-clf.decision_function(A))))
+    far = 30.0 * A  # where 1 - p loses all digits
+    for Z in (A, far):
+        t = clf.decision_function(Z)
+        expected = np.exp(-np.logaddexp(0.0, np.column_stack([t, -t])))
+        assert_allclose(clf.predict_proba(Z), expected, rtol=1e-9, atol=1e-300)
     search = ucm.ClassifierCV(
         ucm.Classifier(ucm.Param("C", C) * ucm.Logistic() + 0.5 * ucm.L2(), tol=1e-9),
         param_range=[C],

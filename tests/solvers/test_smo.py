@@ -36,6 +36,18 @@ def test_pairs_reach_the_optimum(gamma: float) -> None:
         assert found.certificate.violation <= 1e-9
 
 
+def test_a_working_set_has_both_ends_of_many_groups() -> None:
+    """A hull for each of 140 groups, of samples so wide that rows come by products."""
+    X, y = samples(840, 110, shift=0.3)
+    group = (np.arange(840) % 140).astype(str)
+    hulls = [ucm.Hull(ucm.pos.group(k)) / 140 for k in np.unique(group[y > 0.0]).tolist()]
+    U = sum(hulls[1:], hulls[0]) - ucm.ReducedHull(ucm.neg, nu=0.5)
+    found = ucm.solve(U, X, y, solver="smo", subgroup=group, kernel="rbf")
+    assert len(hulls) > 128
+    assert found.status == "optimal"
+    assert found.certificate.violation <= 1e-9
+
+
 @pytest.mark.parametrize("gamma", [1e-4, 0.1, 30.0, 1e4])
 @pytest.mark.parametrize("shift", [0.0, 1e3])
 def test_a_gap_below_the_rounding_of_single_precision(gamma: float, shift: float) -> None:

@@ -640,9 +640,10 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
     def _sigmoids(self, X: object) -> NDArray[np.float64]:
         if is_dask(X):
             return lazy_answers(self, "predict_proba", X)
-        P = expit(self._scores(X))
+        scores = self._scores(X)
+        P = expit(scores)
         if self.classes_.size == 2:
-            return np.column_stack([1.0 - P, P])
+            return np.column_stack([expit(-scores), P])
         if not self._against_the_rest:
             return coupled_probabilities(P, self.classes_.size)
         return P / P.sum(axis=1, keepdims=True)

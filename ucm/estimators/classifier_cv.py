@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import LeaveOneOut
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags, check_array, get_tags
+from sklearn.utils import Tags, check_array, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,6 +42,7 @@ from ucm.estimators.validation import (
     Samples,
     Versioned,
     check_options,
+    cloned,
     data_errors,
     folds_of,
     kernel_options,
@@ -185,7 +186,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
                 "ClassifierCV: expected a model, a Classifier or a pipeline that ends in one, got a "
                 f"{type(last).__name__}; search other estimators with GridSearchCV"
             )
-        return clone(last) if isinstance(last, Classifier) else Classifier(last)  # type: ignore[return-value]
+        return cloned(last) if isinstance(last, Classifier) else Classifier(last)
 
     def __sklearn_tags__(self) -> Tags:
         tags, pipeline = super().__sklearn_tags__(), isinstance(self.estimator, Pipeline)
@@ -302,7 +303,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
             settings = [one | {f"model__{name}": x} for one in settings for x in values.tolist()]
         searches, names, values, order = [], [], np.zeros(0), []
         for one in settings:
-            own: Any = clone(clf)
+            own = cloned(clf)
             declared = own.set_params(**one).declared_model
             if not along:  # one value of no parameter
                 values, order = np.zeros(1), [0]
@@ -440,7 +441,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         return vars(self).get("best_estimator_", self._classifier()).predict_proba
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the score of `best_estimator_` by `scoring`, the accuracy weighted by `sample_weight`."""
+        """Return the score of `best_estimator_` by `scoring`, by default its accuracy."""
         check_is_fitted(self)
         if self.scoring is None or is_stored(X):
             return self.best_estimator_.score(X, y, sample_weight)
@@ -469,11 +470,11 @@ class Head:
 
     def table(self, X: Any) -> Any:
         """Return the samples as a table whose rows can be taken."""
-        return X if hasattr(X, "shape") else np.asarray(X)
+        return indexable(X if hasattr(X, "shape") else np.asarray(X))[0]
 
     def _mapped(self, X: Any, y: Any, *others: Any) -> tuple[Pipeline, list[Any]]:
         """Return the steps fitted to X and y, and X and further rows mapped by them."""
-        steps = [(name, clone(step)) for name, step in self.pipeline.steps[:-1]]
+        steps = [(name, cloned(step)) for name, step in self.pipeline.steps[:-1]]
         head = Pipeline(steps or [("all", "passthrough")])
         with data_errors("fit"):
             return head, [head.fit_transform(X, y), *(head.transform(Z) for Z in others)]
@@ -495,7 +496,7 @@ class Head:
 
     def before(self, classifier: Classifier) -> Pipeline:
         """Return the fitted pipeline that ends in a fitted classifier."""
-        pipeline: Any = clone(self.pipeline)
+        pipeline = cloned(self.pipeline)
         pipeline.steps = [*self.steps, (self.last, classifier)]
         return pipeline
 
@@ -506,14 +507,14 @@ def _in_turn(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[NDArray[n
     return places[: train.size], places[train.size :]
 
 
-def _option_values(clf: Classifier, samples: Samples, name: str, axes: Mapping[Any, Any]) -> list[Any]:
+def _option_values(clf: Classifier, samples: Samples, name: str, axes: Mapping[str | None, Any]) -> list:
     """Return the values of an option of the classifier; a number of values of gamma is about "scale"."""
     values = axes[name]
     if not isinstance(values, int | np.integer):
         return list(values)
     if name != "gamma":
         raise ParameterError(f"ClassifierCV: expected values of {name}, got {values}; write their list")
-    scaled: Any = clone(clf)
+    scaled = cloned(clf)
     kernel, _ = kernel_options(scaled.set_params(gamma="scale"), samples.X, samples.weights)
     if kernel is None:
         raise ParameterError(

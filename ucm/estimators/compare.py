@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import stdtr
 from sklearn import config_context, get_config
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.metrics import check_scoring
 from sklearn.utils import column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
@@ -48,7 +48,7 @@ from ucm.estimators.classifier import Classifier
 from ucm.estimators.classifier_cv import ClassifierCV, Head
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.progress import live_table
-from ucm.estimators.validation import folds_of, labels_of, part_of
+from ucm.estimators.validation import cloned, folds_of, labels_of, part_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit
@@ -482,7 +482,7 @@ def _tuned(
         ranges = {moved: n_values}
         if clf.kernel not in (None, "linear", "precomputed") and clf.gamma in ("scale", "auto"):
             ranges["gamma"] = GAMMAS
-        search: Any = clone(estimator)
+        search = cloned(estimator)
         search.set_params(**{"model" if head is None else f"{head.last}__model": relative})
         tuned[name] = _requesting(ClassifierCV(search, param_range=ranges, cv=INNER, scoring=scoring))
     return tuned
@@ -538,14 +538,14 @@ def _name_of(estimator: object) -> str:
     return text if len(text) <= 28 else f"{text[:27]}…"
 
 
-def _within(estimator: Any, time_limit: float | None, began: float) -> Any:
+def _within(estimator: BaseEstimator, time_limit: float | None, began: float) -> BaseEstimator:
     """Return an estimator that ends within the time limit; raise `SolverError` if the time is over."""
     if time_limit is None:
         return estimator
     left = time_limit - (time.perf_counter() - began)
     if left <= 0.0:
         raise SolverError(f"compare: the time limit of {time_limit:g} s ended before this fit; raise it")
-    limited: Any = clone(estimator)
+    limited = cloned(estimator)
     for option in [name for name in limited.get_params() if name.rpartition("__")[2] == "time_limit"]:
         own = limited.get_params()[option]
         limited.set_params(**{option: left if own is None else min(own, left)})
@@ -593,7 +593,7 @@ def _fold_of_rows(estimator: BaseEstimator, train: RowSource, test: RowSource) -
 def _fitted(estimator: BaseEstimator, *samples: object, **tags: object) -> tuple[Any, float]:
     """Return a fitted clone of an estimator, and the seconds of its fit."""
     began = time.perf_counter()
-    fitted: Any = clone(estimator)
+    fitted: Any = cloned(estimator)
     fitted.fit(*samples, **tags)
     return fitted, time.perf_counter() - began
 

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
 from ucm.errors import CompositionError
+from ucm.estimators.multiclass import scheme_of
 
 
 def exported(classifier: Any, logistic: bool) -> LinearSVC | LogisticRegression | SVC:
@@ -20,7 +21,7 @@ def exported(classifier: Any, logistic: bool) -> LinearSVC | LogisticRegression 
     classes = classifier.classes_
     if "coef_" not in vars(classifier):
         return _svc(classifier)
-    if classes.size > 2 and (classifier.multi_class != "ovr" or logistic):
+    if classes.size > 2 and (scheme_of(classifier.multi_class, classes.size) != "ovr" or logistic):
         kind = "multinomial" if logistic else "one against the rest"
         raise CompositionError(
             f"to_sklearn: expected two classes, as linear models of {classes.size} are {kind} there; "

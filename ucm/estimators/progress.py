@@ -72,13 +72,13 @@ def live_table(wanted: bool) -> Iterator[Done | None]:
 
     try:
         with Live(console=Console(stderr=True), transient=True) as live:
-            yield lambda text: live.update(Text(text))
+            yield lambda text: live.update(Text(text, no_wrap=True, overflow="ellipsis"))
     finally:
         _SHOWN.release()
 
 
 @contextmanager
-def tasks(estimator: Any, count: int, lines: bool = False) -> Iterator[Done]:
+def tasks(estimator: object, count: int, lines: bool = False) -> Iterator[Done]:
     """Yield a function to call with a name after each of the `count` tasks of a fit.
 
     It updates the spinner, calls the callbacks of the estimator (`set_callbacks`, from scikit-learn 1.9 on),

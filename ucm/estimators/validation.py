@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import check_classification_targets
@@ -50,6 +50,8 @@ from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.language.robust_samples import quantities_of
+
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
 _OF_KERNELS = ("gamma", "degree", "coef0")
 _TABLE = "give a table of finite numbers, with a row for each sample and a column for each feature"
@@ -105,7 +107,7 @@ def data_errors(where: str) -> Iterator[None]:
     except UCMError:
         raise
     except (ValueError, OverflowError) as error:
-        lines = str(error).splitlines()
+        lines = str(error).splitlines() or [type(error).__name__]
         reason = " ".join(lines if "feature names" in lines[0] else lines[:1]).rstrip(".:")
         remedy = next((text for words, text in _REMEDIES.items() if words in reason), _TABLE)
         raise DataError(f"Classifier.{where}: {reason}; {remedy}") from error
@@ -138,6 +140,11 @@ class Samples:
         groups = None if self.groups is None else self.groups[rows]
         quantities = {name: v[rows] for name, v in self.per_sample.items()}
         return Samples(X, self.y[rows], self.classes, self.index[rows], weights, groups, quantities)
+
+
+def cloned(estimator: Estimator) -> Estimator:
+    """Return the clone of an estimator, which `clone` gives no type."""
+    return clone(estimator)  # type: ignore[return-value]
 
 
 def part_of(X: Any, rows: NDArray[np.intp], *columns: NDArray[np.intp]) -> Any:

@@ -404,10 +404,10 @@ class Objective(SolvableModel, Term, RotationInvariant):
     @functools.cached_property
     def needs(self) -> frozenset[Need]:
         """The `Need`s of the objective; none of losses of margins and a penalty with an exact split."""
-        G, H = self.dc()
+        # the split needs numbers, which relative parameters are not
         found: dict[Need, object] = {
-            "worst mean": G.joint,
-            "perturbations": any(loss.moves for loss in (*G.pointwise, *H.losses)),
+            "worst mean": self.loss.nodes_of_type(JointLoss),
+            "perturbations": any(loss.moves for loss in self.loss.nodes_of_type(ConvexLoss)),
             "envelope": self.relaxed,
         }
         return frozenset(need for need, holds in found.items() if holds)

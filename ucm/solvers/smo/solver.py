@@ -30,7 +30,7 @@ from ucm.solvers.smo.problem import Pairs
 
 _DONE, _LIMIT, _INDEFINITE_KERNEL, _MISSING = range(4)
 _FIRST = 64  # pair updates of the first call
-_WORKING = 256  # variables of a working set at most
+_WORKING = 256  # variables of a working set, of many groups both ends of each
 _PART = 4096  # columns of F that one call updates
 _LARGE = 1 << 22  # entries of rows from which several threads update F
 _INNER = 0.1  # of the violation of its pairs that is left in a working set
@@ -98,7 +98,10 @@ class PairUpdates:
             "rate": 1.0 if problem.hinge else -2.0, "share": float(problem.hinge),
         }  # fmt: skip
         self.fields = _structure(self.arrays, numbers)
-        self.working, size = np.empty(0, np.int32), min(_WORKING, int(numbers["slots"]))
+        self.working, size = (
+            np.empty(0, np.int32),
+            min(max(_WORKING, 2 * problem.sums.size), int(numbers["slots"])),
+        )
         if kind == KINDS["given"]:
             each = np.arange(size, dtype=np.int32)
             held = {name: self.arrays[name] for name in _EACH}
