@@ -350,6 +350,17 @@ def test_sparse_samples_far_from_0_lose_no_digits() -> None:
     assert far.objective == pytest.approx(exact.objective, rel=1e-8)
 
 
+def test_dense_samples_far_from_0_lose_no_digits() -> None:
+    """A shift of all samples, exact in double precision, changes no distance, so no value of the kernel."""
+    X, y = sample(40)
+    X, model = np.round(X * 2.0**20) / 2.0**20, 2.0 * ucm.Hinge(2) + 0.5 * ucm.L2()
+    near = ucm.solve(model, X, y, kernel="rbf", gamma=3.0, tol=1e-9)
+    far = ucm.solve(model, X + 2.0**24, y, kernel="rbf", gamma=3.0, tol=1e-9)
+    assert near.status == far.status == "optimal"
+    assert far.objective == pytest.approx(near.objective, rel=1e-8)
+    assert_allclose(far.decision(X + 2.0**24), near.decision(X), atol=1e-6)
+
+
 def test_bad_gram_matrices_are_refused() -> None:
     X, y = sample()
     K = rbf(X, X)

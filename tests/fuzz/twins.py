@@ -308,7 +308,10 @@ def reach(U: Any, w: Any) -> Any:
         return reach(U.set, w)
     if kind == "Ball":
         dual = {1.0: math.inf, math.inf: 1.0}.get(U.p) or U.p / (U.p - 1.0)
-        return value(U.radius) * (np.linalg.norm(w, dual) if isinstance(w, np.ndarray) else norm(w, dual))
+        if not isinstance(w, np.ndarray):
+            return value(U.radius) * norm(w, dual)
+        top = float(np.abs(w).max()) or 1.0  # its powers underflow
+        return value(U.radius) * top * np.linalg.norm(w / top, dual)
     if kind == "Ellipsoid":
         sizes, axes = np.linalg.eigh(U.shape.entries)
         root = np.sqrt(np.maximum(sizes, 0.0))[:, None] * axes.T

@@ -32,6 +32,7 @@ from ucm import (
     Quadratic,
 )
 from ucm.language.parameter import Scope
+from ucm.language.penalties.cardinality import KSupport
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import constraints_of
 from ucm.solvers.objective import proximal_step
@@ -391,6 +392,15 @@ def test_shares_of_a_quadratic_form() -> None:
     for Q in (np.eye(13), sparse.eye_array(13).tocsr()):
         same = ucm.solve(Hinge() + Quadratic(Q), X, y)
         assert same.objective == pytest.approx(ucm.solve(Hinge() + L2(), X, y).objective, rel=1e-6)
+
+
+def test_shares_of_a_k_support_norm_of_lengths_far_apart() -> None:
+    """The clipped multiples of the lengths add up to k; a large length hides the small ones in no sum."""
+    s, r = KSupport(2).shares(np.array([1.0, 1e-20, 1e-20, 2e-20]))
+    assert_allclose(s, [1.0, 0.25, 0.25, 0.5], rtol=1e-12)
+    assert r == pytest.approx(0.25e20)
+    v = np.array([2.2, -5.1, 2.9])  # a proximal step so long that 1 is lost beside it
+    assert_allclose(KSupport(2).prox(1e15 * v, 1.5e16), 0.0, atol=1.0)
 
 
 @pytest.mark.parametrize("penalty", [ucm.MCP(1.0, 1e9), ucm.ExpL0(1e-8)])

@@ -247,6 +247,12 @@ def test_the_proximal_map_of_an_ellipsoid_survives_rounding_at_both_ends(share: 
         assert np.isfinite(w).all() and np.linalg.norm((v - w) / np.sqrt(e)) == pytest.approx(t, abs=1e-14)
 
 
+def test_the_slope_of_a_proximal_point_that_rounds_to_0_is_0() -> None:
+    """The point is just outside of the ellipsoid where the proximal map is 0."""
+    R, v = RootNorm(ucm.Quadratic([[3.515625]])), np.array([np.nextafter(np.sqrt(3.515625), 2.0)])
+    assert R.prox(v, 1.0) == 0.0 and R.prox_slope_times(v, 1.0, np.eye(1)) == 0.0
+
+
 def test_projections_on_the_domain_of_a_steep_bound_end_inside() -> None:
     # a split of a dual point that leaves the domain would bound the optimum from above
     bound = Epigraph((), (L1(weights=[75903.0, 20557.0]), 50000 * Norm()))

@@ -940,6 +940,25 @@ def test_the_minimum_of_one_class_is_not_attained(penalty: Any) -> None:
     assert solution.status == "unattained" and solution.objective < 1e-50
 
 
+def test_losses_that_overflow_within_a_constraint_leave_no_multipliers() -> None:
+    """Where the constraint holds a margin is -1e6, so that no slope of the exponential loss is finite."""
+    X, y = noisy(10, 3)
+    rows = ucm.LinearConstraint((ucm.pos.mean - ucm.neg.mean, ucm.signed.mean), lb=875, ub=875)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        solution = ucm.solve(Exponential() + 9 * L1() + rows, 1e-3 * X, y)
+    assert solution.status == "stalled" and solution.multipliers == ()
+
+
+@pytest.mark.parametrize("rows", [(ucm.pos.mean - ucm.neg.mean, ucm.signed.mean), [[1.0, -1.0], [1.0, 0.5]]])
+def test_a_worst_mean_of_one_class_within_a_constraint_falls_for_ever(rows: Any) -> None:
+    """The bias alone makes it as small as one likes, until its curvature underflows."""
+    X, y = noisy(12, 2)
+    model = ucm.WorstMean(100 * Exponential(on=ucm.pos), weights=ucm.KLBall(0.625))
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        solution = ucm.solve(model + ucm.LinearConstraint(rows, ub=(1, 0.875)), 1e-5 * X, y)
+    assert solution.status == "unattained" and solution.objective < 1e-50
+
+
 @pytest.mark.parametrize(
     ("reach", "w", "weights", "endless"),
     [

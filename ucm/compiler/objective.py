@@ -263,7 +263,7 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
         w, b = declared_plane(self.model, w, b)
         recovered = Recovered(w, b, None, weights, "variable")
-        if self.split.convex:
+        if self.split.convex and np.isfinite(weights).all():
             given = constraint_multipliers(self.model, self.data, w, b, weights)
             recovered = replace(recovered, multipliers=given)
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))

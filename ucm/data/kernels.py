@@ -77,6 +77,9 @@ class Kernel:
             return self._called(A, B)
         if self.name == "precomputed":
             raise DataError('kernel="precomputed": there are no features to compare; pass its rows')
+        if self.name == "rbf" and not (sparse.issparse(A) or sparse.issparse(B)):
+            centre = B.mean(axis=0)  # distances stay, and their squares lose less to rounding
+            A, B = A - centre, B - centre
         G = A @ B.T
         G = G.toarray() if sparse.issparse(G) else np.asarray(G)
         if self.name == "rbf":

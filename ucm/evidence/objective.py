@@ -252,8 +252,9 @@ def _gradient(loss: ConvexLoss, margin: Vec) -> Vec:
 
 def _coefficients(A: LinearMap, beta: Vec, s: Vec) -> Vec:
     """Return the q with `s A q` nearest to beta, the columns of A disjoint; A'beta where s = 0."""
-    squares = A.rmatvec(s * s * A.matvec(np.ones(A.shape[1])))
-    return np.divide(A.rmatvec(s * beta), squares, out=A.rmatvec(beta), where=squares > 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of slopes that overflow, which prove nothing
+        squares = A.rmatvec(s * s * A.matvec(np.ones(A.shape[1])))
+        return np.divide(A.rmatvec(s * beta), squares, out=A.rmatvec(beta), where=squares > 0.0)
 
 
 def _members(sets: Sequence[UncertaintySet], data: Data, q: Sequence[Vec]) -> tuple[list[Vec], float]:

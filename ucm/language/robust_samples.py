@@ -209,10 +209,12 @@ class RootNorm(ProximalPenalty):
         # of w + rho Q w = v, rho = t / h, h = sqrt(w'Qw): the inverse of I + rho Q - rho Qw (Qw)' / h^2
         e, V = self.form.factors
         a = V.T @ v
-        if t <= 0.0 or self._within(a, t):
-            return M - V @ (V.T @ M) if t > 0.0 else M
+        if t <= 0.0:
+            return M
         w = self.prox(v, t)
         h = self.value(w)
+        if h == 0.0 or self._within(a, t):  # near the boundary of the ellipsoid w rounds to 0
+            return M - V @ (V.T @ M)
         rho = t / h
         shrunk, q = rho * e / (1.0 + rho * e), e * (V.T @ w)
         p = V @ (q - shrunk * q)

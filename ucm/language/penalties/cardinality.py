@@ -204,12 +204,17 @@ class KSupport(FeatureCount, ProximalPenalty):
             return s, 0.0
         unit = float(a[free].max())
         lengths = np.maximum(a[free] / unit, 1e-290)
-        ends = np.concatenate([shift / lengths, (1.0 + shift) / lengths])  # where s_j leaves 0, and reaches 1
-        order = np.argsort(ends)
-        ends, slopes = ends[order], np.cumsum(np.concatenate([lengths, -lengths])[order])
+        down = np.sort(lengths)[::-1]
+        ends = np.concatenate([shift / down, (1.0 + shift) / down])  # where s_j leaves 0, and reaches 1
+        order = np.argsort(ends, kind="stable")
+        begun = np.cumsum(order < free.size)
+        rest = np.append(np.cumsum(down[::-1])[::-1], 0.0)  # of each and all smaller ones, without loss
+        ends, slopes = ends[order], rest[np.arange(1, order.size + 1) - begun] - rest[begun]
         heights = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(ends))])
         at = max(int(np.searchsorted(heights, self.left)), 1)  # the sum is k between two of the ends
-        r = float(ends[at - 1] + (self.left - heights[at - 1]) / slopes[at - 1])
+        r = float(ends[at - 1])
+        if slopes[at - 1] > 0.0:  # a shift of 2^53 hides the 1 of the ends
+            r += float((self.left - heights[at - 1]) / slopes[at - 1])
         s[free] = np.clip(r * lengths - shift, 0.0, 1.0)
         return s, r / unit
 

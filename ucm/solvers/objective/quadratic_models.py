@@ -57,7 +57,7 @@ def constrained_quadratic(H: Matrix, g: Vec, x: Vec, constraint: LinearConstrain
     """Return the y of a constraint with the least `(y - x)'H(y - x) / 2 + g'(y - x)`, H positive definite.
 
     With `H = L L'` it is the projection of the minimum on the constraint in the coordinates `L'y`; NaN where
-    squares of the samples overflow.
+    squares of the samples or the inverse of H overflow.
     """
     try:
         L = np.linalg.cholesky(H)
@@ -67,6 +67,8 @@ def constrained_quadratic(H: Matrix, g: Vec, x: Vec, constraint: LinearConstrain
     rows = linalg.solve_triangular(L, constraint.matrix.T, lower=True, check_finite=False).T
     lb, ub = constraint.bounds
     heights = constraint.matrix @ free
+    if not (np.isfinite(rows).all() and np.isfinite(heights).all()):  # H is almost 0
+        return np.full(x.size, np.nan)
     step = LinearConstraint(rows, lb - heights, ub - heights).prox(np.zeros(x.size), 1.0)
     y = free + linalg.solve_triangular(L, step, lower=True, trans=1, check_finite=False)
     return constraint.prox(y, 1.0)  # without the rounding
