@@ -777,7 +777,7 @@ def test_the_bias_is_that_of_the_multipliers() -> None:
     """Appendix E: alpha and beta, at which the weights leave their bounds, enclose -2 b."""
     X, y = load("iris")
     model = ucm.models.enu_svm(0.05)
-    sol = ucm.solve(model, X, y)
+    sol = ucm.compile(model, X, y).solve(bias_rule="multipliers")
     assert sol.bias_rule == "multipliers"
     scores, eta = X @ sol.w, 2.0 / (len(y) * 0.05)
     ends = []

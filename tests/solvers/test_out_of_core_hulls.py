@@ -295,7 +295,8 @@ def test_a_longer_normal_proves_no_more() -> None:
             beyond, low = q.copy(), at[np.argmax(q[at] * (at != high))]
             moved = 1.001 * cap - q[high]
             beyond[high], beyond[low] = q[high] + moved, q[low] - moved
-            assert certify_hulls(form, replace(proof, rows=GivenWeights(X, y, beyond)))[0].dual == -np.inf
+            moved_back = certify_hulls(form, replace(proof, rows=GivenWeights(X, y, beyond)))[0]
+            assert moved_back.dual < found.certificate.dual  # at the caps, or no bound if their sum is off
     fewer = y.copy()
     fewer[0] *= 0.5  # the rows of another pass
     other = certify_hulls(form, replace(proof, rows=GivenWeights(X, fewer, q)))[0]

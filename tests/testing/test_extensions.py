@@ -148,6 +148,7 @@ def test_linear_programs_take_a_polyhedron(norm: float) -> None:
     assert plan.solve().status == "optimal" and plan.verify()
 
 
+@pytest.mark.filterwarnings("ignore::ucm.errors.NonConvexWarning")
 def test_a_domain_that_says_how_takes_class_weights() -> None:
     U = ucm.Hull(pos, weights=Budget(1.0)) - ucm.Hull(neg)
     heavier = ucm.Classifier(U, class_weight={1: 1.5}).fit(X, Y).solution_
