@@ -162,7 +162,11 @@ def _audited(
             f"audit: y: expected the labels of the fit, {brief(classes.tolist())}, got "
             f"{brief(np.unique(y).tolist())}; give the labels that the estimator saw"
         )
-    answers = family.answers(estimator, X)
+    if weights is None or family.fitted != "dual_coef_" or weights.all():
+        answers = family.answers(estimator, X)
+    else:  # LIBSVM drops the samples of weight 0 and counts the others
+        kept = np.flatnonzero(weights)
+        answers = [answer.among(kept, y.size) for answer in family.answers(estimator, X[kept])]
     if len(answers) == 1:
         answers = [_oriented(answers[0], part, statement, X)]
     options = dict(statement.kernel)

@@ -75,6 +75,12 @@ class Answer:
             return "w", self.w
         return "coefficients", np.zeros(0) if self.coefficients is None else self.coefficients
 
+    def among(self, rows: NDArray[np.intp], m: int) -> Answer:
+        """Return the answer with the coefficients of some of m samples, and 0 for the others."""
+        c = np.zeros(m)
+        c[rows] = self.coefficients
+        return replace(self, coefficients=c)
+
     def over(self, rows: NDArray[np.intp]) -> Answer:
         """Return the answer over the samples of its problem alone."""
         c, a = (None if v is None else v[rows] for v in (self.coefficients, self.multipliers))
