@@ -18,7 +18,7 @@ from ucm.data.gram import Expansion
 from ucm.data.kernels import kernel_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import TOLERANCE
-from ucm.data.validation import read, read_weights
+from ucm.data.validation import part_of, read, read_weights
 from ucm.data.weights import class_factors
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, brief, silenced
 from ucm.evidence.sparsity import FEATURE
@@ -162,9 +162,9 @@ def _audited(
             f"audit: y: expected the labels of the fit, {brief(classes.tolist())}, got "
             f"{brief(np.unique(y).tolist())}; give the labels that the estimator saw"
         )
-    if weights is None or family.fitted != "dual_coef_" or weights.all():
+    if weights is None or weights.all() or not family.drops:
         answers = family.answers(estimator, X)
-    else:  # LIBSVM drops the samples of weight 0 and counts the others
+    else:
         kept = np.flatnonzero(weights)
         answers = [answer.among(kept, y.size) for answer in family.answers(estimator, X[kept])]
     if len(answers) == 1:
@@ -266,9 +266,8 @@ def _oriented(answer: Answer, part: Part, statement: Statement, X: Matrix) -> An
     estimator, given = part.estimator, part.X
     if not hasattr(estimator, "decision_function"):
         return answer
-    few = given.iloc[:_COMPARED] if hasattr(given, "iloc") else given[:_COMPARED]
     scores = _scores(replace(answer, b=0.0), X, statement.kernel)[:_COMPARED]
-    wanted = np.ravel(estimator.decision_function(few))
+    wanted = np.ravel(estimator.decision_function(part_of(given, np.arange(scores.size))))
     for sign, turned in product((1.0, -1.0), repeat=2):
         if np.allclose(
             sign * scores + turned * answer.b, wanted, rtol=_SAME, atol=_SAME * np.abs(wanted).max()

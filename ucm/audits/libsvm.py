@@ -86,6 +86,6 @@ def _check_samples(estimator: Any, X: Matrix, support: np.ndarray) -> None:
 
 
 FAMILIES = (
-    Family(("SVC", "LibsvmSVC"), ("C", "kernel", "gamma"), _svc, _answers, "dual_coef_"),
-    Family(("NuSVC", "LibsvmNuSVC"), ("nu", "kernel", "gamma"), _nu_svc, _answers, "dual_coef_"),
+    Family(("SVC", "LibsvmSVC"), ("C", "kernel", "gamma"), _svc, _answers, "dual_coef_", True),
+    Family(("NuSVC", "LibsvmNuSVC"), ("nu", "kernel", "gamma"), _nu_svc, _answers, "dual_coef_", True),
 )

@@ -98,6 +98,7 @@ class Family:
     state : returns the `Statement` of an estimator, fitted or not
     answers : returns the answers of a fitted estimator over the samples X
     fitted : an attribute that a fit sets
+    drops : True if the fit leaves out samples of weight 0, so that its indices are of the others
     """
 
     names: tuple[str, ...]
@@ -105,6 +106,7 @@ class Family:
     state: Callable[[Any], Statement]
     answers: Callable[[Any, Matrix], list[Answer]]
     fitted: str = "coef_"
+    drops: bool = False
 
     def reads(self, estimator: object) -> bool:
         """True if the class has one of the names, and the estimator all the attributes."""

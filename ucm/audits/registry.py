@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ucm.audits import liblinear, libsvm, models, ridge, sgd, skglm
 from ucm.audits.reading import Family
-from ucm.data.validation import read
+from ucm.data.validation import part_of, read
 from ucm.errors import DataError, ParameterError, brief
 
 FAMILIES: tuple[Family, ...] = (
@@ -121,16 +121,12 @@ def _reduced(estimator: Any, pairs: bool, X: Any, y: NDArray) -> list[Part]:
             (every, label, f"{name} against the rest") for label, name in zip(classes, names, strict=True)
         ]
     for k, (inner, (rows, label, name)) in enumerate(zip(estimator.estimators_, ways, strict=True)):
-        part = X if rows.size == y.size else _rows_of(X, rows)
+        part = X if rows.size == y.size else part_of(X, rows)
         if pairs and getattr(estimator, "pairwise_indices_", None) is not None:
             part = part[:, estimator.pairwise_indices_[k]]
         inside = parts_of(inner, part, (y[rows] == label).astype(int), {}, name)
         found += [one._replace(rows=rows[one.rows]) for one in inside]
     return found
-
-
-def _rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else (X if hasattr(X, "shape") else np.asarray(X))[rows]
 
 
 def not_fitted(estimator: object, missing: str) -> DataError:

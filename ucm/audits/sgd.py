@@ -21,10 +21,9 @@ def _state(estimator: Any) -> Statement:
     ratio = one_of(estimator, "penalty", ratios)
     R = elastic_net(0.0 if estimator.penalty is None else float(estimator.alpha), float(ratio))
     model = objective(1.0, one_of(estimator, "loss", _LOSSES), R, estimator.fit_intercept)
-    held = (
-        "early_stopping fitted a part of the samples, and the objective is of all" * estimator.early_stopping
-    )
-    return Statement(model, mean=True, class_weight=estimator.class_weight, rest=False, note=held)
+    held = "early_stopping fitted a part of the samples, and the objective is of all"
+    note = held if estimator.early_stopping else ""
+    return Statement(model, mean=True, class_weight=estimator.class_weight, rest=False, note=note)
 
 
 FAMILIES = (Family(("SGDClassifier",), ("alpha", "early_stopping"), _state, linear_answers),)

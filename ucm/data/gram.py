@@ -83,6 +83,7 @@ class Columns:
 
 
 def sliced(n: int, step: int) -> list[slice]:
+    """Return the slices of `range(n)`, each of `step` entries but for the last."""
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 

@@ -233,7 +233,6 @@ def over_parts(
     return [state for state, _ in results], [result for _, result in results]
 
 
-@functools.cache
 def block_rows(bytes_of_row: float) -> int:
     """Return the default number of rows in a block, about 8 MB of rows, and at least 1."""
     return max(1, int(_BLOCK / max(bytes_of_row, 1.0)))

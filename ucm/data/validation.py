@@ -292,6 +292,12 @@ def no_entry(name: str, where: str = "") -> DataError:
     )
 
 
+def part_of(X: Any, rows: NDArray[np.intp], *columns: NDArray[np.intp]) -> Any:
+    """Return rows of a data frame, a matrix, an array or lists; of a Gram matrix also its columns."""
+    part = X.iloc[rows] if hasattr(X, "iloc") else (X if hasattr(X, "shape") else np.asarray(X))[rows]
+    return part[:, columns[0]] if columns else part
+
+
 def signs_of(
     y: np.ndarray, pos_label: object = None, alone: Callable[[], tuple[float, ...]] = tuple
 ) -> tuple[Vec, tuple[object, object]]:

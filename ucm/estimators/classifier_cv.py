@@ -31,6 +31,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import one_of
 from ucm.data.readers import open_rows
 from ucm.data.source import RowSource
+from ucm.data.validation import part_of
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, silenced
 from ucm.estimators.classifier import Classifier, fitted_anew
 from ucm.estimators.held_out import Scores, Search, held_out, leave_one_out_scores
@@ -47,7 +48,6 @@ from ucm.estimators.validation import (
     folds_of,
     kernel_options,
     labels_of,
-    part_of,
     requests_of,
     samples_of,
 )

@@ -31,7 +31,14 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, FLAG, OptionSpec, options_of
 from ucm.data.readers import open_rows
 from ucm.data.source import RowSource
-from ucm.data.validation import read_groups, read_quantities, read_weights, refuse_unsound, scale_hint
+from ucm.data.validation import (
+    part_of,
+    read_groups,
+    read_quantities,
+    read_weights,
+    refuse_unsound,
+    scale_hint,
+)
 from ucm.errors import (
     ConvergenceWarning,
     DataError,
@@ -48,7 +55,7 @@ from ucm.estimators.classifier import Classifier
 from ucm.estimators.classifier_cv import ClassifierCV, Head
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.progress import live_table
-from ucm.estimators.validation import cloned, folds_of, labels_of, part_of
+from ucm.estimators.validation import cloned, folds_of, labels_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit

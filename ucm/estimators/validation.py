@@ -147,12 +147,6 @@ def cloned(estimator: Estimator) -> Estimator:
     return clone(estimator)  # type: ignore[return-value]
 
 
-def part_of(X: Any, rows: NDArray[np.intp], *columns: NDArray[np.intp]) -> Any:
-    """Return rows of a data frame, a matrix or an array, of a Gram matrix also its columns."""
-    part = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-    return part[:, columns[0]] if columns else part
-
-
 def samples_of(
     estimator: BaseEstimator, X: Matrix, y: Any, sample_weight: object, subgroup: object,
     per_sample: Mapping[str, object], pos_label: object, single: bool = False,

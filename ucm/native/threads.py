@@ -81,6 +81,7 @@ def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
     return nullcontext() if alone else _one_thread
 
 
+@functools.cache
 def processors() -> int:
     """Return the number of processors that this process may use, by affinity and by quota of a container."""
     import joblib

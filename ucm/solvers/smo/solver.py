@@ -98,10 +98,8 @@ class PairUpdates:
             "rate": 1.0 if problem.hinge else -2.0, "share": float(problem.hinge),
         }  # fmt: skip
         self.fields = _structure(self.arrays, numbers)
-        self.working, size = (
-            np.empty(0, np.int32),
-            min(max(_WORKING, 2 * problem.sums.size), int(numbers["slots"])),
-        )
+        self.working = np.empty(0, np.int32)
+        size = min(max(_WORKING, 2 * problem.sums.size), int(numbers["slots"]))
         if kind == KINDS["given"]:
             each = np.arange(size, dtype=np.int32)
             held = {name: self.arrays[name] for name in _EACH}
