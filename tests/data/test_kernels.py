@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import cvxpy as cp
@@ -82,10 +81,8 @@ def distance(name: str, K: np.ndarray, y: np.ndarray) -> float:
             constraints.append(cp.sum(-cp.entr(s)) / m <= -np.log(kappa["alpha"]))
         c, unit = cp.multiply(y, s), 1.0 / m
     problem = cp.Problem(cp.Minimize(cp.quad_form(c, cp.psd_wrap(K))), constraints)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-        tight = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
-        problem.solve(solver="CLARABEL", **tight)
+    tight = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
+    problem.solve(solver="CLARABEL", **tight)
     return -unit * float(np.sqrt(problem.value))
 
 

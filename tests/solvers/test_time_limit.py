@@ -312,6 +312,19 @@ def test_any_limit_gives_a_direction_where_zero_may_lie_in_the_set(name: str, li
     assert low <= best.objective + 1e-9 and best.certificate.dual <= high + 1e-9
 
 
+@pytest.mark.parametrize("name", WITH_ZERO)
+def test_the_time_may_end_anywhere_on_the_way_to_a_direction(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for readings in (*range(1, 40), *range(40, 280, 40)):
+        plan, _ = ucm.compile(WITH_ZERO[name], FEW, OF_FEW), Clock(monkeypatch, readings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            solution = plan.solve(time_limit=60.0)
+        assert np.linalg.norm(solution.w) == pytest.approx(1.0) and np.isfinite(solution.b)
+        assert solution.certificate.dual <= solution.certificate.primal
+
+
 @pytest.mark.parametrize("name", ["nu", "hinge", "moments"])
 @pytest.mark.parametrize("limit", [0.001, 0.01, 0.05])
 def test_any_time_limit_gives_an_interval_with_a_kernel(name: str, limit: float) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from ucm.data.deadline import OutOfTime
 from ucm.data.linear_map import Vec
 from ucm.forms.faces import SumOfHulls
 from ucm.forms.monitor import Monitor
@@ -160,7 +161,10 @@ def lower_bound_rule(form: UnitNorm, monitor: Monitor, best: bool = False) -> Lo
         return f"{entries} weights in {form.rank} dimensions take too long"
     if monitor.timed_out:
         return "the time was over"
-    parts = Relaxation.of(form)
+    try:
+        parts = Relaxation.of(form)
+    except OutOfTime:
+        return "the time was over"
     if parts.hulls is None:
         return parts.completed(None)
     rule = majorised(parts.hulls, parts.fixed, monitor)
