@@ -54,10 +54,7 @@ def say(text: str, out: Console | None = None) -> None:
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows the text of the current step on standard error, unless `quiet`.
-
-    On a terminal the text stands beside a spinner; elsewhere each step is a line.
-    """
+    """Yield a function that shows the current step on standard error, unless `quiet`."""
     errors = Console(stderr=True, quiet=quiet)
     if errors.is_terminal:
         with errors.status("") as status:
@@ -153,11 +150,7 @@ def publish(
     sections: Sequence[str],
     quiet: bool,
 ) -> None:
-    """Write a self-contained HTML page and print its path; with `browser` also open the page.
-
-    Without a file the page stands in a new temporary folder. `quiet` prints no path, as where standard output
-    is JSON.
-    """
+    """Write a self-contained HTML page; print its path unless `quiet`; with `browser` open it."""
     entries = [[_cell(name, entry) for name, entry in row.items()] for row in rows]
     page = "\n".join(
         [

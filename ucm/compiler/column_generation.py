@@ -166,10 +166,7 @@ class ColumnGenerationLowering(DistanceLowering):
         return answer.ended("max_iter", f"{limit} passes did not reach the tolerance")
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """Return the proof of an answer, after a pass for the rows furthest out along its directions.
-
-        Rows beyond those in memory join them; the pass is left out for directions of an earlier one.
-        """
+        """Return the proof of an answer, after a pass for the rows furthest out along new directions."""
         while answer.q:
             D, sides, tops = self._directions(answer)
             new = [k for k in range(sides.size) if (D[k].tobytes(), sides[k]) not in self.seen]

@@ -82,10 +82,7 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         return Proof(answer, found.certificate, found.certificate.primal, found.w, found.b, x)
 
     def _bounds(self, answer: Answer) -> Bounds:
-        """Return the better bounds of two: with the slopes at the normal, or those of the answer.
-
-        Where the losses are nearly flat at w, an error of w changes its slopes much more than the objective.
-        """
+        """Return the better bounds of two: with the slopes at the normal, or those of the answer."""
         w, bounds = self.problem.normal(answer.plane[0]), self.problem.bounds
         tried = [bounds(w), *([] if answer.slopes is None else [bounds(w, answer.slopes)])]
         return max(tried, key=lambda f: (f.certificate.violation <= INSIDE, f.certificate.dual))

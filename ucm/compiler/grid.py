@@ -137,11 +137,7 @@ def spread(
 
 
 def simple_first(model: RobustMargin | Objective, data: Data, name: str, values: Vec) -> list[int]:
-    """Return the indices of the values, ordered from the most to the least regularised classifier.
-
-    Of a set, the smallest set first, for which w is nearest to the difference of the class centres; of an
-    objective, the largest weight on the penalty.
-    """
+    """Return the indices of the values, ordered from the most to the least regularised classifier."""
     order = np.argsort(values, kind="stable").tolist()
     if isinstance(model, Objective):
         terms = model.loss.nodes_of_type(TermMultiple)

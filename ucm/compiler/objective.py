@@ -159,10 +159,7 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
 
     @classmethod
     def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
-        """Return the dual if the model is a pSVM, and the problem in w.
-
-        With a kernel, w has the coordinates of the span of the samples.
-        """
+        """Return the dual if the model is a pSVM, and the problem in w (with a kernel, in the span)."""
         model, data, gram, solver = bound.model, bound.data, bound.gram, bound.requested
         hidden = bound.hides_features  # penalties use the features
         if not hidden and model.nodes_of_type(Statistic):
@@ -351,10 +348,7 @@ class BestSubsetLowering(ObjectiveLowering):
 
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
-    """Return (p, C, lam, sample weights) of `C * Hinge(p) + lam * L2()`; None for another model, or weight 0.
-
-    Two such losses, one for each class, count as one.
-    """
+    """Return (p, C, lam, sample weights) of `C * Hinge(p) + lam * L2()`, also by class; else None."""
     G, H = model.dc()
     if model.needs or H.losses or H.penalties or model.intercept != "free":
         return None

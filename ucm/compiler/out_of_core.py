@@ -161,10 +161,7 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
-    """Return the form of a declared set of two hulls of rows, with weights below caps or in balls.
-
-    A set without a point raises `EmptySetError`, and a set of other parts `DataError`.
-    """
+    """Return the form of a declared set of two hulls of rows, with weights below caps or in balls."""
     declared = f"{model!r}"
     if model.norm != 2.0 or not of_hulls(model.set, curved=True):
         refuse_gathering(data.source, declared)
@@ -291,10 +288,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return Recovered(w, b, proof.x, None, rule, make_summand_points=parts, rho=rho, make_weights=weights)
 
     def _thresholds(self, row_proof: HullProof, points: NDArray[np.float64], w: Vec) -> tuple[float, float]:
-        """Return for class +1 and class -1 the score at which weights leave their bounds.
-
-        If all weights of a class are equal, it is the score of the point of the class.
-        """
+        """Return for class +1 and class -1 the score at which weights leave their bounds."""
         form = self.form
         balls = form.slacks[list(form.of)] > 0.0
         free = np.array(form.scales) < form.weight_sums if form.capped else balls
@@ -363,11 +357,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
 
 class InMemoryHullsLowering(OutOfCoreHullsLowering):
-    """The lowering of two hulls of many in-memory samples, read block by block.
-
-    The lowering of the same samples in memory takes over where 0 lies in U, and for certificates and
-    references.
-    """
+    """The lowering of two hulls of many in-memory samples, read block by block."""
 
     bias_rules = BIAS_RULES
 
@@ -562,10 +552,7 @@ def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_w
 
 
 def _factors(model: RobustMargin | Objective, rows: RowSource) -> Factors | None:
-    """Return the row factors of a model; None for rows without sample weights and groups.
-
-    Raise `DataError` for groups that the rows do not have, or in a model without a route over rows.
-    """
+    """Return the row factors of a model; None for rows without sample weights and groups."""
     groups = groups_in(model)
     if groups and "group" not in rows.tags:
         kind, label = groups[0]

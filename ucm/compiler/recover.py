@@ -262,11 +262,7 @@ def ignores_origin(U: UncertaintySet, n: int) -> bool:
 def midpoint_of(
     U: UncertaintySet, summands: Iterable[tuple[UncertaintySet, Vec]], score: Callable[[Vec], float]
 ) -> float | None:
-    """Return b of the hyperplane midway between the class points; None if no midpoint exists.
-
-    No midpoint exists if a summand uses both classes, or the set does not move with the samples of a class.
-    `summands` are those of U, each with its contribution to the nearest point, and `score(x)` is w'x.
-    """
+    """Return b midway between the points of the classes; None if a summand uses both or does not move."""
     points = _class_points(summands)
     if points is None:
         return None
@@ -279,10 +275,7 @@ def midpoint_of(
 
 
 def _score_moments(data: Data, normal: Vec) -> list[tuple[float, float, float]]:
-    """Return (count, mean, variance) of the scores of class +1, and of class -1.
-
-    Over rows without moments they are of the sample.
-    """
+    """Return (count, mean, variance) of the scores of class +1, and of class -1; of rows in the sample."""
     if data.source is not None and data.moments is not None:
         return [
             (count, float(normal @ data.mean(kind)), float(normal @ data.covariance(kind) @ normal))

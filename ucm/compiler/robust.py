@@ -485,10 +485,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
 
 def _in_span(model: RobustMargin, data: Data) -> bool:
-    """True if a set is solved in the span of wide sparse samples: 10 times faster and more.
-
-    The set has a covariance or an intersection, whose dense vectors dominate the cost.
-    """
+    """True for a covariance or an intersection of wide sparse samples: dense vectors dominate the cost."""
     few = sparse.issparse(data.X) and data.m <= _COORDINATES
     if not few or data.m * data.n <= _WIDE or model.norm != 2.0 or model.set.in_features():
         return False
@@ -579,10 +576,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         self.unbounded = "" if self.floor > 0.0 else _NO_RULE
 
     def tighten(self, ratio: float, solution: Solution, monitor: Monitor) -> Vec | None:
-        """Search for a lower bound of at least `ratio` times the objective.
-
-        Return a better w, if the search finds one.
-        """
+        """Search for a lower bound of `ratio` times the objective; return a better w if one is found."""
         form, w, best = self.form, None, solution.objective
         if form.rank <= _FEW and not form.image.couplings:
             polytope = Facets(most=_FEW, max_points=_POINTS, ratio=ratio)

@@ -100,10 +100,7 @@ def _call(*call: object) -> tuple:
 
 
 def _run(block: Block, before: tuple[list, list] | None, call: tuple, rows: int | None) -> tuple[list, list]:
-    """Call the function of a pass on the parts of a block, of `rows` rows; return their states and results.
-
-    `before` is the return value of the last pass with states.
-    """
+    """Call the function of a pass on the parts of a block; return their states and results."""
     (function, message, has_states), (X, y) = call, block
     states = (() if before is None else before[0]) if has_states else None
     return over_parts(_cut(X, y, rows), function, message, states)
@@ -252,10 +249,7 @@ def lazy_blocks(
 
 
 def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
-    """Return the frame with separate Dask series added as columns, and `beside` with their names.
-
-    The blocks of a column alone may differ from the blocks of the frame, as where both are read from files.
-    """
+    """Return the frame with separate Dask series added as columns, and `beside` with their names."""
     for name, column in beside._asdict().items():
         if not is_dask(column) or hasattr(column, "chunks"):
             continue

@@ -203,10 +203,7 @@ def rows_here(X: Matrix, y: Vec, weighing: EffectiveWeights = UNWEIGHTED) -> Dat
 
 
 def in_memory(data: Data) -> RowData:
-    """Return `RowData` of samples bound in memory, each of weight 1, without a pass over the rows.
-
-    `scale` is the largest absolute entry of the drawn rows.
-    """
+    """Return `RowData` of samples bound in memory, each of weight 1, without a pass over the rows."""
     plus = int(np.count_nonzero(data.y > 0.0))
     source = open_rows(data.table, data.y)
     step = _step(source)

@@ -201,10 +201,7 @@ class Gram:
         in_parts(fill, sliced(n, 4 * _COLUMNS), A.size * n >= _LARGE)
 
     def follow(self, coefficients: Vec) -> Vec:
-        """Return `K c` by an update of the last product for the entries of c that changed.
-
-        The product is stored as the last one, which `times` returns for the same c.
-        """
+        """Return `K c`, and keep it, by an update of the last product for the entries of c that changed."""
         last = self._last  # read once, as other threads replace it
         before, product = (np.zeros(self.m),) * 2 if last is None else last
         changed = np.flatnonzero(coefficients != before)
@@ -279,10 +276,7 @@ class Gram:
 
 @dataclass(frozen=True)
 class Expansion:
-    """The kernel expansion `f(x) = sum_i c_i k(x_i, x)`.
-
-    The coefficients are (k,), or (k, r) for r functions.
-    """
+    """The kernel expansion `f(x) = sum_i c_i k(x_i, x)`, c (k,), or (k, r) for r functions."""
 
     kernel: Kernel
     coefficients: NDArray[np.float64]

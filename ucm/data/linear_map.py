@@ -309,10 +309,7 @@ class HStack(LinearMap):
 
 
 class VStack(LinearMap):
-    """The vertical stack of scaled linear maps of one parameter, `q -> (a_1 A_1 q; ...; a_k A_k q)`.
-
-    Each row is (factor, number of rows, map or None for zeros).
-    """
+    """The vertical stack `q -> (a_1 A_1 q; ...)` of rows (factor, number of rows, map or None for zeros)."""
 
     def __init__(self, rows: list[tuple[float, int, LinearMap | None]], d: int) -> None:
         ends = np.cumsum([n for _, n, _ in rows])

@@ -87,10 +87,7 @@ class SharedPasses(View):
         return repr(self.inner)
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Run jobs that make passes over this source concurrently, and return their results in order.
-
-        At most ten jobs run at a time. An error of a job is raised when all jobs have ended.
-        """
+        """Run jobs that make passes concurrently, ten at a time; return their results in order."""
         if len(jobs) < 2:
             return [job() for job in jobs]
         self._left, stop = len(jobs), None

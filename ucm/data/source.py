@@ -222,10 +222,7 @@ def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
 def over_parts(
     parts: Iterable[Block], function: Function, message: tuple, before: Sequence[Any] | None
 ) -> tuple[list, list]:
-    """Call a function on every part of a block, and return (states, results) of the parts.
-
-    The states `before` are empty before the first pass, and None for a function without states.
-    """
+    """Call a function on every part of a block, and return (states, results) of the parts."""
     if before is None:
         return [], [function(X, y, *message) for X, y in parts]
     pairs = zip(parts, before or repeat(None))
@@ -239,10 +236,7 @@ def block_rows(bytes_of_row: float) -> int:
 
 
 def by_parts(function: Function, X: Matrix, y: ArrayLike, merge: Merge) -> Any:
-    """Return the merged results of `function(rows, X[rows], y[rows])` over slices of the rows of a block.
-
-    The vectors of a slice stay in the cache of a processor.
-    """
+    """Return the merged results of `function(rows, X[rows], y[rows])` over slices, small for the cache."""
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     parts = (slice(k, k + _PART) for k in range(0, max(y.size, 1), _PART))
     return functools.reduce(merge, (function(p, X[p], y[p]) for p in parts))
@@ -338,10 +332,7 @@ class View(RowSource):
 
 
 def _fold_of_rows(X: Matrix, y: np.ndarray, count: int, classes: np.ndarray) -> NDArray[np.intp]:
-    """Return the fold of every row of a block.
-
-    The rows of a label take the folds in turn, from a random fold on; the seed is the first row of the block.
-    """
+    """Return the fold of every row: those of a label take turns, from a fold drawn by the first row."""
     labels, folds = untagged(y)[0], np.zeros(len(y), dtype=np.intp)
     first = X[:1].data if sparse.issparse(X) else np.ascontiguousarray(X[:1])
     rng = np.random.default_rng(zlib.crc32(first.tobytes()))

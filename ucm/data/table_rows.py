@@ -143,10 +143,7 @@ def _fragments(dataset: Any) -> list[tuple[Any, int]]:
 
 
 def _parquet(path: Path, names: list[str]) -> Any:
-    """Return the dataset of a Parquet file or folder, perhaps with Hive partitions; part 2 precedes part 10.
-
-    Strings in the named columns are dictionary-encoded.
-    """
+    """Return the dataset of Parquet, part 2 before part 10, with the named strings as dictionaries."""
     dataset = library("pyarrow", "dataset").dataset
     form = dataset.ParquetFileFormat(
         read_options={"dictionary_columns": names},

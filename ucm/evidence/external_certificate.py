@@ -47,10 +47,7 @@ def both_sides(
 
 
 def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> str:
-    """Return a text with the violated constraints of the weights of samples, and the violations.
-
-    The labels y name the hulls of one class.
-    """
+    """Return a text with the violated constraints of the weights of samples, and the violations."""
     messages: list[str] = []
     for b, q in zip(form.blocks, blocks, strict=True):
         domain = b.domain.formula(TEXT)
@@ -83,10 +80,7 @@ def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
 
 
 def of_weights(form: MinNorm, weights: Vec) -> list[Vec]:
-    """Return the blocks of a lowered set that represent given weights of the samples.
-
-    Raises `ParameterError` where one weight for each sample does not determine all blocks.
-    """
+    """Return the blocks of a set with given weights of the samples; `ParameterError` if undetermined."""
     blocks: dict[int, Vec] = {}
     assigned = np.zeros(weights.size, dtype=bool)
     for k, b in enumerate(form.blocks):

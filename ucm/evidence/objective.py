@@ -136,10 +136,7 @@ def certify_flips(
     tol: float,
     multipliers: Sequence[Vec | None],
 ) -> Certificate:
-    """Return the certificate of (w, b) for a Wasserstein ball with label flips.
-
-    The parts of flipped labels are those of the solver, then those that fit the slopes and the margins.
-    """
+    """Return the certificate of (w, b) for a Wasserstein ball with label flips, by two dual points."""
     c, margin = data.factors / data.factors.sum(), data.y * (normal.scores + b)
     here = FlippedSamples(model, data.X, data.y, c, normal.w, margin, model.intercept is not None)
     primal, bound, violation = here.height if b == 0.0 or here.free else np.inf, -np.inf, np.inf

@@ -64,10 +64,7 @@ _ROOT = [
 
 
 class _ByName(Scope):
-    """The scope that records for every `cvxpy.Parameter` the formula of its hyperparameter as text.
-
-    `names` are those of the parameters in the program; `texts` are by the id of the `cvxpy.Parameter`.
-    """
+    """The scope that records the formula of every `cvxpy.Parameter`, by its id in `texts`."""
 
     scaled = False
 
@@ -415,10 +412,7 @@ class _Program:
         ]  # fmt: skip
 
     def _joint(self, joint: JointLoss, t: cp.Variable) -> tuple[cp.Variable, list[str]]:
-        """Return a variable that stands for a joint loss, and the texts of its constraints.
-
-        It bounds the support function of the weights q at a bound s of the losses, which CVXPY dualises.
-        """
+        """Return a variable that bounds a joint loss, and the texts of its constraints, dualised by CVXPY."""
         data, printer = self.example.data, self.printer
         means = joint.means(lambda rows: joint.loss.cvxpy(t[rows], 1.0, self.scope), data)
         q, inside = joint.weights_cvxpy(data, self.scope)
@@ -471,10 +465,7 @@ def _subtracted_penalty(h: SubtractedPart, n: int) -> tuple[Text, Text]:
 
 
 def _formulas(term: Node, texts: Callable[[], tuple[object, object]]) -> tuple[Text, Text]:
-    """Return the source texts of a term and its slopes, computed by its NumPy formulas on `Text`.
-
-    A formula that branches on numbers raises `CompositionError`.
-    """
+    """Return the source of a term and its slopes by its formulas on `Text`; none may branch on numbers."""
     try:
         height, slope = texts()
     except TypeError:

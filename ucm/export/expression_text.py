@@ -24,10 +24,7 @@ _NEUTRAL = {"multiply": "1", "true_divide": "1", "divide": "1", "add": "0", "sub
 
 
 class Text(NDArrayOperatorsMixin):
-    """The Python source of an expression, with minimal parentheses.
-
-    Arithmetic and NumPy functions of a `Text` return the `Text` of the result.
-    """
+    """The Python source of an expression, with minimal parentheses; arithmetic returns texts."""
 
     def __init__(self, source: str | ast.expr) -> None:
         self.node = ast.parse(source, mode="eval").body if isinstance(source, str) else source

@@ -242,10 +242,7 @@ class SampleDual(Dual):
         return float(np.abs(self.combination).sum())
 
     def moved(self, rows: NDArray[np.float64], missed: Vec) -> SampleDual | None:
-        """Return the point after the least change of beta, in units of the room of the slopes.
-
-        The normal equations of the change leave an error, which another move corrects.
-        """
+        """Return the point after the least change of beta, in units of the room of the slopes; twice."""
         if self.class_sum is not None:
             return None
         slopes, room = np.zeros(self.y.size), np.zeros(self.y.size)

@@ -31,10 +31,7 @@ _ROUNDING = 1e-14  # of the terms of a dual point, whose sum may be 0
 
 @dataclass(frozen=True)
 class FlippedSamples:
-    """The problem at a plane w with margins t: samples X, labels y and weights c of sum 1.
-
-    `free` is False if b is 0.
-    """
+    """The problem at a plane w with margins t: X, y, weights c of sum 1; `free` is False if b is 0."""
 
     model: WassersteinObjective
     X: Matrix

@@ -354,20 +354,14 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
 
 
 def class_totals(c: Vec | None, y: Vec) -> Vec:
-    """Return the total sample weights of class +1 and of class -1.
-
-    At w = 0 a loss of all samples is a loss of two samples with these weights.
-    """
+    """Return the weights of class +1 and class -1; at w = 0 a loss is one of two samples with these."""
     return np.array([members.sum() if c is None else c[members].sum() for members in (y > 0.0, y < 0.0)])
 
 
 def weighed(
     losses: tuple[ConvexLoss, ...], data: Data
 ) -> tuple[tuple[ConvexLoss, ...], tuple[Vec | None, ...]]:
-    """Return the distinct losses and their sample weights, 0 outside of the class or group of a loss.
-
-    Losses that differ in their class or group only become one loss.
-    """
+    """Return the distinct losses, whatever their class or group, and their weights of all samples."""
     weights: dict[ConvexLoss, Vec | None] = {}
     for loss in losses:
         everywhere, factor = of_all(loss)

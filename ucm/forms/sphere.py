@@ -89,10 +89,7 @@ class UnitNorm:
 
     @functools.cached_property
     def bounded(self) -> bool:
-        """True if U has no rays but lines, by f at a random direction and the opposite.
-
-        Coupled blocks may bound each other and count as bounded.
-        """
+        """True if U has no rays but lines, by f at a random direction and its opposite, or is coupled."""
         v = np.random.default_rng(0).standard_normal(self.rank)
         return bool(self.image.couplings) or all(np.isfinite(self.height(u)) for u in (v, -v))
 

@@ -148,10 +148,7 @@ def registered_name(cls: type[Node]) -> str:
 
 
 def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING, kw_only: bool = False) -> Kept:
-    """Return a dataclass field that stores `converter(given, where)`.
-
-    `where` is the name of the class.
-    """
+    """Return a dataclass field that stores `converter(given, where)`, `where` the name of the class."""
     return field(default=default, kw_only=kw_only, metadata={"converter": converter})
 
 
@@ -666,10 +663,7 @@ class Arithmetic(Node, Generic[Result]):
 
     @abstractmethod
     def combine(self, symbol: str, a: object, b: object) -> Result:
-        """Return `a symbol b`, or NotImplemented to defer to the other operand.
-
-        One of a and b is this node.
-        """
+        """Return `a symbol b`, one of them this node, or NotImplemented to defer to the other operand."""
 
     __add__, __radd__ = binary("+"), binary("+", swapped=True)
     __sub__, __rsub__ = binary("-"), binary("-", swapped=True)

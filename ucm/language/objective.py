@@ -452,10 +452,7 @@ class Objective(SolvableModel, Term, RotationInvariant):
 
 
 class ConvexPart(Node):
-    """A sum of convex losses and convex functions of w, one part of a difference-of-convex split.
-
-    `joint` are the losses that are no sums over samples.
-    """
+    """A sum of convex losses (`joint` of all samples) and functions of w, a part of a DC split."""
 
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[ProximalPenalty | SubtractedPart, ...] = ()
@@ -528,10 +525,7 @@ def _factor(c: object, term: object) -> Scalar:
 
 
 def multiplied(factor: Scalar, term: Any) -> Any:
-    """Return the product of a factor and a loss, a penalty, an objective or a subtracted part.
-
-    A sum is multiplied term by term; the factor 1 returns the term itself.
-    """
+    """Return a factor times a loss, a penalty, an objective or a subtracted part, term by term."""
     if factor == 1.0:
         return term
     match term:

@@ -90,10 +90,7 @@ def processors() -> int:
 
 
 def workers() -> int:
-    """Return the number of threads for compiled work: as many as BLAS may take, and 1 inside of joblib.
-
-    So OMP_NUM_THREADS and threadpoolctl limit it.
-    """
+    """Return the number of threads for compiled work: as many as BLAS may take, and 1 inside of joblib."""
     from joblib.parallel import get_active_backend
 
     nested = (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0
@@ -101,10 +98,7 @@ def workers() -> int:
 
 
 def in_parts(work: Callable[[slice], object], parts: Iterable[slice], large: bool) -> None:
-    """Call `work` for every part, on several threads if the work is `large`; each has one thread of BLAS.
-
-    The results do not depend on the number of threads, as the parts do not.
-    """
+    """Call `work` for every part, on several threads if `large`, each with one thread of BLAS."""
     threads = workers() if large else 1
     with _one_thread:
         if threads == 1:

@@ -108,18 +108,12 @@ def columns(form: MinNorm) -> int:
 
 
 def factoring(form: MinNorm, rows: int, columns: int) -> float:
-    """Return the cost of a QR factorisation, `rows columns^2` multiplications, in passes over the data.
-
-    A pass is two multiplications for each stored entry.
-    """
+    """Return the cost of a QR factorisation in passes, two multiplications for each stored entry."""
     return rows * columns**2 / (2.0 * max(1, form.stored))
 
 
 def orthonormal_coordinates(point: Vec, maps: Iterable[LinearMap]) -> tuple[Matrix, Vec, list[Matrix]]:
-    """Return an orthonormal basis of the span of a point and map columns, and the coordinates of both.
-
-    The basis is in the columns of Q; one QR decomposition gives all.
-    """
+    """Return an orthonormal basis Q of the span of a point and map columns, and coordinates of both."""
     dense = [A.matmat(np.eye(A.shape[1])) for A in maps]
     Q, R = np.linalg.qr(np.column_stack([point, *dense]))
     ends = np.cumsum([1, *(A.shape[1] for A in dense)])

@@ -189,10 +189,7 @@ def problem_of(
 
 
 def problem_of_estimator(estimator: Any, X: object, y: object, who: str) -> Problem:
-    """Return the `Problem` of a fitted two-class `ucm.Classifier` and its training samples.
-
-    The classifier may stand last in a pipeline, or in a search.
-    """
+    """Return the `Problem` of a fitted two-class classifier, a pipeline or a search, and its samples."""
     estimator, X = _classifier_of(estimator, X)
     classes = getattr(estimator, "classes_", None)
     if classes is None:

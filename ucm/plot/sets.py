@@ -407,10 +407,7 @@ def _operand_outlines(
 
 
 def _joint_means(U: UncertaintySet, data: Data, P: NDArray[np.float64], rtol: float) -> dict[int, Outline]:
-    """Return for `Hull(signed)` the outline of the weighted means of each class; empty for another set.
-
-    The weights of each class sum to 1/2, so that the means have the factor 2.
-    """
+    """Return for `Hull(signed)` twice the weighted means of each class, outlined; empty for another set."""
     if not isinstance(U, Hull) or U.samples != signed:
         return {}
     outlines = {}

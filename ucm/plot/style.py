@@ -99,10 +99,7 @@ def pyplot() -> Any:
 
 @contextmanager
 def canvas() -> Iterator[None]:
-    """Set the matplotlib style of pictures, with an opaque background, within the context.
-
-    On a transparent ground the ink of a light page would disappear on a dark page.
-    """
+    """Set the matplotlib style of pictures within the context, opaque: ink would vanish on dark pages."""
     plt = pyplot()
     from matplotlib.colors import to_rgba
 
@@ -128,10 +125,7 @@ def luminance(colour: ColorType) -> float:
 
 
 def palette(ax: Axes) -> Palette:
-    """Return the colours for the background of the axes, light or dark.
-
-    The ink is the colour of the axis labels.
-    """
+    """Return the colours for the background of the axes: the ink is the colour of their labels."""
     from matplotlib.colors import to_hex, to_rgba
 
     ground = next(
@@ -198,10 +192,7 @@ class Display:
     def _axes(
         self, ax: object, rows: int, columns: int, size: tuple[float, float]
     ) -> Iterator[NDArray[np.object_]]:
-        """Set and yield the axes of a plot: the given axes, or a new grid of `rows` by `columns`.
-
-        `size` is the width and height in inches of each new axes.
-        """
+        """Set and yield the axes of a plot, given or a new grid of `rows` by `columns` of `size` inches."""
         with canvas():
             if ax is None:
                 inches = (size[0] * columns, size[1] * rows)

@@ -153,10 +153,7 @@ class LinearProgram:
         return self.highs.getModelStatus()
 
     def _run_interruptibly(self) -> None:
-        """Run HiGHS in a thread, so that Ctrl-C can stop it.
-
-        Python handles Ctrl-C in the main thread, which a call of HiGHS blocks.
-        """
+        """Run HiGHS in a thread, as Python handles Ctrl-C in the main thread only."""
         # an event, since before Python 3.13 a thread whose `join` is interrupted counts as ended
         ended = threading.Event()
 
@@ -191,10 +188,7 @@ def _each(side: Any, count: int) -> Vec:
 
 
 def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> tuple:
-    """Return the sum of matrices A_k, placed in the columns at_k, as CSR.
-
-    In the order of HiGHS: number of entries, row starts, column indices, entries.
-    """
+    """Return the sum of matrices A_k, placed in the columns at_k, as CSR: count, starts, indices, entries."""
     if len(terms) == 1 and isinstance(terms[0][1], np.ndarray):
         at, dense = terms[0]
         start = at.size * np.arange(shape[0], dtype=np.int32)

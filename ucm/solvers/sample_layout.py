@@ -164,10 +164,7 @@ class CompiledLoop:
         return [(0, a), (a, self.V.shape[1])]
 
     def begin(self, q: Vec) -> None:
-        """Start at the weights q with `w = x`, x the point at q, theta the mean score of each class.
-
-        sigma comes from the spread of the scores.
-        """
+        """Start at q with `w = x`, theta the mean scores of the classes, sigma by their spread."""
         self._place(q)
         self.w[:] = self.x
         scores, caps, totals = self._score(), self.caps, self.masses
@@ -222,10 +219,7 @@ class CompiledLoop:
         return self.V[2]
 
     def run(self, monitor: Monitor, tol: float, most: int = _LIMIT) -> Status:
-        """Run at most `most` outer steps, to a relative gap of `tol`; return the status.
-
-        A compiled call does several steps at a time if no callback watches.
-        """
+        """Run at most `most` outer steps to a relative gap of `tol`; return the status."""
         self["tol"], self["zero"] = tol, monitor.zero
         left = min(monitor.limit(_LIMIT) - monitor.iterations, most)
         watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
@@ -247,10 +241,7 @@ class CompiledLoop:
         return "max_iter"
 
     def _steps(self, most: int, monitor: Monitor) -> list[list[float]]:
-        """Run up to `most` compiled outer steps; return (passes, gap, value) of each.
-
-        They are fewer than `most` at the end of the solve, or after the time of one call.
-        """
+        """Run up to `most` compiled outer steps, as time allows; return (passes, gap, value) of each."""
         log = np.empty((min(most, _LIMIT), 3))
         before = self["systems"], self["forming"]
         count: int = library.solve_hulls(self.state, len(log), log, 2e7)  # some 20 ms

@@ -291,10 +291,7 @@ def _exact(o: Operand) -> bool:
 def convex_combination(
     operands: Sequence[tuple[Sequence[tuple[BoundDomain, int]], float]],
 ) -> ConvexCombination:
-    """Return the convex combination of operands, with a projection if every `f_g` is known.
-
-    For each operand `operands` has its domains with their dimensions, and its rho.
-    """
+    """Return the combination of operands (domains, rho), with a projection if all `f_g` are known."""
     ends = itertools.accumulate((n for domains, _ in operands for _, n in domains), initial=0)
     slices = itertools.starmap(slice, itertools.pairwise(ends))
     parts = [tuple(OperandDomain(D, next(slices)) for D, _ in domains) for domains, _ in operands]

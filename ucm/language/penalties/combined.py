@@ -41,10 +41,7 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
 
 
 def deviation(z: Vec, inside: Vec, size: Bound) -> float:
-    """Return the largest entry of `z - inside` relative to the size of the terms that cancel in z.
-
-    A projection that does more than set entries to 0 spreads the rounding of each entry over the others.
-    """
+    """Return the largest entry of `z - inside` relative to the size of the terms that cancel in z."""
     missed = np.abs(z - inside)
     if inside[missed > 0.0].any():
         size = np.max(size)
@@ -113,10 +110,7 @@ class CombinedPenalty:
         return self._unboxed[0] if self._unboxed else _ZERO
 
     def proximal(self) -> bool:
-        """True if the proximal map is known: at most one term h besides boxes and L2.
-
-        With a box, h must have a proximal map that keeps signs.
-        """
+        """True if the proximal map is known: one term h besides boxes and L2, that with a box keeps signs."""
         return len(self._unboxed) <= 1 and (self._box is None or self._h.keeps_signs)
 
     def prox_splittings(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:

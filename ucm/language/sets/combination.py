@@ -214,10 +214,7 @@ def _moved(L: Matrix, b: Block) -> Block:
 # --- operators -------------------------------------------------------------------------------------
 @operator("set algebra")
 def combine(symbol: str, a: Any, b: Any) -> UncertaintySet:
-    """Return `a symbol b` for sets: Minkowski sums, multiples and images, intersections, unions.
-
-    Adding the number 0 changes nothing; numeric factors of a multiple are multiplied.
-    """
+    """Return `a symbol b` for sets: Minkowski sums (0 is neutral), multiples, images, meets and unions."""
     match symbol:
         case "*":
             return _multiple(a, b)

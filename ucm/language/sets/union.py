@@ -184,10 +184,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
 
 
 def _bounded(U: UncertaintySet, data: Data, image: LoweredSet) -> bool:
-    """True if all domains of U, or U itself, have finite support in a random direction and its opposite.
-
-    No direction of recession is orthogonal to a random direction.
-    """
+    """True if the domains of U, or U itself, have finite support along a random line (to both sides)."""
 
     def both_ways(n: int) -> Iterator[Vec]:
         d = np.random.default_rng(0).standard_normal(n)

@@ -359,10 +359,7 @@ def _inner(a: Sequence[Vec], b: Sequence[Vec]) -> float:
 
 
 def _lipschitz(form: MinNorm, monitor: Monitor) -> float:
-    """Estimate the largest eigenvalue of `sum_k A_k A_k'` by power iteration from a random vector.
-
-    A vector of equal entries could be orthogonal to all columns.
-    """
+    """Estimate the largest eigenvalue of `sum_k A_k A_k'` by power iteration from a random vector."""
     w = np.random.default_rng(0).standard_normal(form.n)
     w /= np.linalg.norm(w)
     value = 0.0

@@ -24,10 +24,7 @@ _ENOUGH = 0.5  # gap to reach, in tolerances: the certificate rounds differently
 
 
 class HingeActiveSet(SampleTables):
-    """Dual of the hinge loss with squared l2 norm: sample tables by class and boxes `[0, top_i]`.
-
-    With a `mass` of each class, the boxes with this sum.
-    """
+    """The boxes `[0, top_i]`, with a `mass` of this sum in each class, of the dual of the hinge loss."""
 
     c: float
 

@@ -331,10 +331,7 @@ class ProximalIterate:
         return h
 
     def advance(self) -> bool:
-        """Take one proximal Newton step with backtracking; return True if the objective fell.
-
-        The point stays where the time limit comes while the system is formed.
-        """
+        """Take a proximal Newton step with backtracking; True if the objective fell; none out of time."""
         features = None if self.box is None else self.box.working_set(self.w)
         order = self.form.n if features is None else features.size
         many = order > _ORDER and not self._by_columns(order)

@@ -120,10 +120,7 @@ class NewtonCG:
     def solve(
         self, h: Vec, mean: Vec, ridge: float, g: Vec, timed_out: Callable[[], bool]
     ) -> tuple[Vec, float]:
-        """Return the direction d, and the cost of the products in passes over all samples.
-
-        `timed_out` is called before each product.
-        """
+        """Return the direction d, and the cost of the products in passes over all samples."""
         X, Xt, fraction = self.X, self.Xt, 1.0
         used = np.flatnonzero(h)
         if used.size < 0.7 * h.size:  # else a copy of these rows saves too little
@@ -170,10 +167,7 @@ class ProximalQuadratic:
         self.R, self.timed_out, self.mu, self.failed = R, timed_out, 0.0, 0
 
     def solve(self, B: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
-        """Return a minimiser x with a subgradient of at most tol in each entry, or the last iterate.
-
-        The last iterate is returned where the limits or the time end.
-        """
+        """Return a minimiser x with a subgradient of at most tol an entry, or the last iterate."""
         R, c, u, x, systems = self.R, w, np.zeros(B.shape[0]), w, 0
         mu = self.mu or float(np.sqrt(np.mean(np.einsum("ij,ij->j", B, B) ** 2))) or 1.0
         solved, first = False, mu

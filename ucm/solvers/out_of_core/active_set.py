@@ -368,10 +368,7 @@ def _quantile(distances: Vec, fraction: float, more: int) -> float:
 
 
 def by_rounds(run: Callable[[], Answer], stored: int, monitor: Monitor) -> Answer:
-    """Return the answer of `run()`; on Ctrl-C the latest proven answer if there is one, else re-raise.
-
-    The monitor starts at one pass, the first pass over the data.
-    """
+    """Return the answer of `run()`; on Ctrl-C the latest proven answer if there is one, else re-raise."""
     monitor.passes, monitor.reads = 1.0, 1
     try:
         with blas_threads(0, stored):  # blocks have threads of their own

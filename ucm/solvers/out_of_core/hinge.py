@@ -107,10 +107,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         return None
 
     def _solve(self, X: Matrix, y: Vec, start: Answer | None, tol: float) -> Vec:
-        """Set the plane to the solution over rows in memory, and return the slopes of their convex losses.
-
-        y holds labels times weights.
-        """
+        """Set the plane to the solution over rows in memory; return the slopes of their convex losses."""
         own = self.monitor.child(tol)
         answer = self.inner(self.form.over(X, y), own, start)
         self.monitor.count_work(own, stored_entries(X) / max(1, self.form.data.stored))

@@ -150,10 +150,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         self.widest = self.reach.copy()
 
     def _of_sample(self, classes: Classes, caps: Vec) -> Vec:
-        """Return w of the hulls of a sample, with caps halved until the hulls are separated.
-
-        It is the first axis if the smallest hulls tried are not separated.
-        """
+        """Return w of the hulls of a sample, caps halved until separated; else the first axis."""
         form = self.form
         if np.dot(form.factors, form.weight_sums) == 0.0 and not sparse.issparse(classes[0][0]):
             origin = 0.5 * sum(X.mean(axis=0) for X, _ in classes)  # a translation changes no difference
@@ -263,10 +260,7 @@ class SmoothedHulls(RowFunction):
 def smoothed_newton(
     form: RowHulls, z: Vec, delta: float, most: float, evaluate: Evaluate, monitor: Monitor
 ) -> tuple[Vec, Vec, Vec] | None:
-    """Return w of length 1, thresholds and a reach with at most `most` rows, by `SmoothedHulls`; or None.
-
-    The width delta falls until the rows near the zone are few. A NaN in the sums raises `SolverError`.
-    """
+    """Return w of length 1, thresholds and a reach of `most` rows at most, for falling delta; or None."""
     n = form.n
     for _ in range(20):  # widths of the smoothing
         z, answer = minimise(SmoothedHulls(form, delta), z, evaluate, monitor.child(2e-3))

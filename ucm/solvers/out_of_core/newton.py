@@ -163,10 +163,7 @@ class RowWeights:
         return self.source.map_reduce(_weighted, rule, function, message, merge, merge=merge)
 
     def written(self, sample: tuple[Matrix, Vec]) -> tuple[Matrix, Vec, Vec, float]:
-        """Return X, labels times sample weights, weights and the gain for a reference problem: the sample.
-
-        The gain is the part of these rows in the lower bound of `RowLosses`, without the penalty.
-        """
+        """Return X, y times weights, q and the gain of the sample for a reference, without the penalty."""
         sums = row_sums(*sample, *self.message)
         offsets = [part.loss.offset for part in self.message[2]]
         gain = float(offsets @ sums.totals - sums.heights.sum())

@@ -130,10 +130,7 @@ class Cuts:
         return height
 
     def reach(self, g: Vec) -> RayPoint | None:
-        """Return a lower bound of f on the face of g as a `RayPoint`, with the best v and the proof's blocks.
-
-        None if the program failed, or the time is over.
-        """
+        """Return a lower bound of f on the face of g as a `RayPoint`, the best v and the blocks; or None."""
         program = self._program()
         program.face(g)
         best, low = self._begin(g), -np.inf
@@ -192,10 +189,7 @@ class Cuts:
 
 
 class _Program:
-    """Linear program of a face in HiGHS: columns u and t, `v = scale u / unit`, objective `scale t`.
-
-    `unit` is that of each coordinate of the points, `box` the largest `|v_i|`.
-    """
+    """Linear program of a face in HiGHS: columns u and t, `v = scale u / unit` in a box, cost `scale t`."""
 
     def __init__(self, unit: Vec, scale: float, box: Vec, monitor: Monitor) -> None:
         self.program = LinearProgram(monitor.child(monitor.tol), presolve="off", simplex_strategy=1)

@@ -138,10 +138,7 @@ def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _Stat
 
 
 def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor: Monitor) -> _State | None:
-    """Return the state after a step along the steepest descent direction; None if no direction descends.
-
-    The step goes to the first kink or, with a count of tied samples, to the least f.
-    """
+    """Return the state at the first kink (or the least f) along the steepest direction; None if none."""
     face = hulls.face(at.v, at.scores, count) if count else at.face
     d, size = max((_direction(hulls, face, n, monitor) for n in form.corners(at.v)), key=lambda pair: pair[1])
     if not size > 1e-12:
@@ -206,10 +203,7 @@ def _linearised(
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
-    """Return orthonormal rows that span the directions orthogonal to all ties and to the normal.
-
-    Many rows are reduced to their QR factor first: samples in whole numbers have thousands of ties.
-    """
+    """Return orthonormal rows orthogonal to all ties and the normal, many first reduced by QR."""
     rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
     sizes = np.linalg.norm(rows, axis=1)
     rows = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
