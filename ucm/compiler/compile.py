@@ -156,11 +156,7 @@ def lone_classes(model: RobustMargin | Objective) -> tuple[float, ...]:
 def bound_rows(
     model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight, kernel: object, options: dict
 ) -> Data:
-    """Return out-of-core rows as bound data: means and covariances, or counts and a sample, of one pass.
-
-    An approximate kernel takes one more pass, which draws samples. A model without a route over rows, and an
-    exact kernel, raise `DataError`.
-    """
+    """Return out-of-core rows as bound data, of one pass; an approximate kernel takes one more."""
     if is_linear(kernel, options):
         return statistics_of_rows(model, rows, class_weight)
     features = row_features(repr(model), rows, kernel, options)

@@ -27,8 +27,7 @@ def chosen_names(
 ) -> list[str]:  # fmt: skip
     """Return the names of the parameters to vary: one parameter, or all relative parameters together.
 
-    The given name; else all relative parameters, the only parameter, the only parameter with a lam_max, or
-    the only factor of a term. Raise `ParameterError` if it is not clear which.
+    The given name; else all relative ones, the only one, the only one with a lam_max, or the only factor.
     """
     params = list(model.params())
     if param is not None:

@@ -236,11 +236,7 @@ class Lowering(ABC, Generic[Form]):
 
     @classmethod
     def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
-        """Return the lowerings that this class offers for a model, the preferred one first; () for none.
-
-        `ucm.compiler.compile.LOWERINGS` lists the classes that are asked for each `BoundModel.kind`. By
-        default none, for a class that only takes over from another lowering.
-        """
+        """Return the lowerings offered for a model that `LOWERINGS` asks for, the best first; () for none."""
         return ()
 
     @property

@@ -476,11 +476,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
 
 
 def negative_curvature(gram: Gram, support: np.ndarray) -> str | None:
-    """Return a message if the kernel is proven indefinite over the support vectors; else None.
-
-    Of more than `_TESTED` it takes as many, evenly spaced: a negative eigenvalue of a part is a bound of that
-    of the whole matrix.
-    """
+    """Return a message if a part of the kernel over the support vectors is indefinite; else None."""
     rows = np.flatnonzero(support)
     if gram.kernel.definite or rows.size == 0:
         return None

@@ -125,8 +125,7 @@ class OutOfCoreLowering(Lowering[Form]):
     def written(self, at: Solution | None) -> tuple[Answer, Matrix, Vec, Vec, float]:
         """Return the answer of a solution, and X, y, weights and gain of the rows in its reference problem.
 
-        The rows are the active set, or some rows of the sample; y holds labels times sample weights. All
-        other rows keep their weights. Without a solution that has the sums of a pass raise `ParameterError`.
+        y holds labels times sample weights; all other rows keep their weights.
         """
         answer = None if at is None else at.answer
         if answer is None or answer.rows is None or answer.rows.rows is None:
@@ -328,10 +327,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return verify(model, data, replace(solution, weights=None), tol, **options)
 
     def _reference(self, at: Solution | None) -> tuple[RobustMargin, Data]:
-        """Return the set over the rows of the reference problem, and these rows as data.
-
-        The other rows keep their weights, so that a part of the weight sums and of the radii is left.
-        """
+        """Return the set over the rows of the reference, the others with their weights, and these rows."""
         form, (answer, X, y, q, _) = self.form, self.written(at)
         side = np.where(y > 0.0, 0, 1)
         scale = np.array(form.scales)[side] * np.abs(y)

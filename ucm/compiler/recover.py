@@ -219,11 +219,7 @@ def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, 
 
 
 def _translation(x: Node) -> dict[str, float]:
-    """Return by class the translation of a set or vector for a unit translation of the samples of the class.
-
-    1 for a hull or a mean, 0 for a covariance, the factor for a multiple; NaN where it is not known, as for
-    the union or intersection of sets with different translations.
-    """
+    """Return by class how far a set or vector moves with the samples; NaN where it is not known."""
     match x:
         case Samples(kind="signed"):  # of a hull: each class has mass 1/2
             return {"pos": 0.5, "neg": -0.5}
@@ -374,11 +370,7 @@ def _scores_between(X: Matrix, y: ArrayLike, normal: Vec, low: float, high: floa
 def _error_over_rows(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> float:
-    """Return the bias of least weighted training error over out-of-core rows, in two passes.
-
-    The errors cost `costs` in class +1 and class -1. The scores lie about `center` with the width `spread`;
-    scores far out are in the first or the last bin.
-    """
+    """Return the bias of least weighted training error over out-of-core rows, by bins, in two passes."""
     width = 16.0 * max(spread, 1e-280)
     counts = source.map_reduce(_histograms, normal, center, width, merge=operator.add)
     P, N = costs[0] * counts[0], costs[1] * counts[1]

@@ -205,12 +205,7 @@ class _RobustLowering(Lowering[Form]):
 
 
 class DistanceLowering(_RobustLowering[MinNorm]):
-    """The lowering of a robust margin to the minimum-norm problem `min ||x||_q`.
-
-    Parameters
-    ----------
-    beyond : the solver for 0 in U; with None a solve then ends with w = 0
-    """
+    """The lowering of a robust margin to `min ||x||_q`; `beyond` is the solver for 0 in U, None for w = 0."""
 
     def __init__(
         self,
@@ -495,8 +490,7 @@ def _in_span(model: RobustMargin, data: Data) -> bool:
 def _by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver) -> bool:
     """True if a kernel model is solved from rows of the Gram matrix, without coordinates from a factor.
 
-    Under "auto" a kernel that is positive semidefinite by its formula has this solver; any other kernel needs
-    the factor of the Gram matrix as a proof, unless the factor costs too much.
+    Under "auto" a kernel that is definite only by its factor is factored, if that does not cost too much.
     """
     if requested == "auto" and gram.fits and not gram.kernel.definite and data.m <= _COORDINATES:
         return False
@@ -508,13 +502,7 @@ def _by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solve
 
 
 class SphereLowering(_RobustLowering[UnitNorm]):
-    """The lowering to `min f(w)` over the unit sphere for 0 in U, with `f(w) = max over U of -w'x`.
-
-    Parameters
-    ----------
-    convex : the lowering of the other side
-    floor : a lower bound of the optimum
-    """
+    """The lowering to `min f(w)` over the unit sphere for 0 in U, with `f(w) = max over U of -w'x`."""
 
     def __init__(self, convex: DistanceLowering, floor: float) -> None:
         self.model, self.data, self.image = convex.model, convex.data, convex.image

@@ -141,10 +141,9 @@ def refuse_squares(scale: float, statistic: str) -> None:
 
 
 class GramSpace(Space):
-    """The feature space of a kernel: coefficients c stand for `sum_i c_i phi(x_i)`, scores for dual vectors.
+    """The feature space of a kernel: `<w, c> = sum w_i c_i`, `||c||^2 = c'K c`, `K c / ||c||` dual to c.
 
-    `<w, c> = sum_i w_i c_i`, `||c||^2 = c'K c`, and the dual vector of c is `K c / ||c||`: only the
-    Euclidean norm of the feature space has a meaning.
+    Coefficients c stand for `sum_i c_i phi(x_i)`; only the Euclidean norm has a meaning.
     """
 
     resolution: ClassVar[float] = 1e-7  # a norm is the root of a difference

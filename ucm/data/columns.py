@@ -118,8 +118,7 @@ def chosen(
 ) -> tuple[list, RowColumns]:
     """Return the feature names of a table, and `beside` with the label column found if its label is None.
 
-    `kinds` has for each column name None if the column holds real numbers, else its type. Raises `DataError`
-    for a missing column, no features, or a feature without real numbers or whose name is of no feature.
+    `kinds` is that of `kinds_of`. Raises `DataError` for a missing column or one without real numbers.
     """
     names = list(kinds)
     if beside.label is None:

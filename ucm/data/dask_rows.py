@@ -219,10 +219,9 @@ def _dask_errors() -> Iterator[None]:
 def lazy_blocks(
     X: Any, beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list, int, tuple[int | None, ...], list[str] | None]:
-    """Return the delayed blocks of a Dask collection, with feature count, rows per block and feature names.
+    """Return the delayed blocks of a collection, feature count, rows per block and feature names, or None.
 
-    A block holds samples, and one array of labels, weights and groups. The rows of a block are None if
-    unknown; the names are None for an array, or if a name is no string. Raises as `DaskRows`.
+    A block holds samples, and one array of labels, weights and groups. Raises as `DaskRows`.
     """
     frame = hasattr(X, "columns") and hasattr(X, "npartitions")
     columns, features = None, None

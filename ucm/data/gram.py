@@ -88,10 +88,9 @@ def sliced(n: int, step: int) -> list[slice]:
 
 
 class Gram:
-    """The Gram matrix of m samples, with entries computed on demand and a cache of the last product.
+    """The Gram matrix of m samples, by entries on demand within `limit` bytes, and the last product.
 
-    X holds the samples, or the (m, m) matrix itself for a precomputed kernel; `limit` is the largest number
-    of bytes of the entries that a solver stores.
+    X holds the samples, or the (m, m) matrix itself for a precomputed kernel.
     """
 
     def __init__(self, kernel: Kernel, X: Matrix, limit: int = 200 * MEGABYTE) -> None:
@@ -129,8 +128,7 @@ class Gram:
     def columns(self) -> Columns | None:
         """The samples as compiled code takes them, or None: the kernel is not compiled or memory is short.
 
-        For an RBF kernel, samples with few zeros are centred: distances stay, and rounding is less. In
-        float32 distances lose less than inner products, which BLAS computes in blocks.
+        For an RBF kernel, samples with few zeros are centred: distances stay, and rounding is less.
         """
         X, name, cells = self.X, self.kernel.name, self.X.shape[0] * self.X.shape[1]
         if name not in _COMPILED or 8 * cells > self.limit:

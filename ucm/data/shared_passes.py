@@ -70,8 +70,7 @@ class _PassRequest:
 class SharedPasses(View):
     """Row source that serves the pass requests of concurrent computations in one pass over the rows.
 
-    A pass begins when each computation of `run` that is under way waits for a pass. It reads the rows, and
-    makes each view of them, once; the results are those of the computations one after the other.
+    A pass begins when each computation under way waits for one; each view is made once.
     """
 
     def __init__(self, inner: RowSource) -> None:

@@ -385,11 +385,7 @@ class Labelled(View):
 
 
 def signed_rows(rows: RowSource, pos_label: object) -> tuple[RowSource, tuple[object, object]]:
-    """Return rows with labels -1 and +1, and the original labels of class -1 and class +1.
-
-    `pos_label` is the original label of class +1; None if the labels are -1 and +1 already. Raises as
-    `classes_of`.
-    """
+    """Return rows with labels -1 and +1, and the labels of class -1 and class +1 (`pos_label`, None: ±1)."""
     if pos_label is None:
         return rows, (-1, 1)
     negative, positive = signed_classes(classes_of(rows.labels(), pos_label)[0], pos_label)

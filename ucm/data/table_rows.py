@@ -22,10 +22,9 @@ _DIGITS = re.compile("([0-9]+)")
 
 
 class TableRows(FileRows):
-    """Row source over a `pyarrow.dataset`, with one block per fragment.
+    """Row source over a `pyarrow.dataset`, with one block per fragment: a row group, file or slice.
 
-    A fragment is a row group of Parquet, a file of CSV, or a slice of a table in memory, for which
-    `fragments` is None; else these are pairs (fragment, number of rows).
+    `fragments` are pairs (fragment, number of rows), None for a table in memory.
     """
 
     def __init__(

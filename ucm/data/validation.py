@@ -87,10 +87,9 @@ def refuse_unsound(X: object, name: str) -> None:
 
 
 def read(X: object) -> Matrix:
-    """Return X as a C-contiguous array or CSR matrix of float64, or dense float32, not copied if possible.
+    """Return X as a C-contiguous array or CSR matrix of float64 or dense float32, not copied if possible.
 
-    Raises `DataError` unless X is a table of real numbers with samples and features. A `Fingerprint` checks
-    that the entries are finite.
+    Raises `DataError` unless it is a table of real numbers; a `Fingerprint` looks for NaN and inf.
     """
     if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size:
         return np.ascontiguousarray(X)

@@ -31,8 +31,7 @@ def both_sides(
 ) -> Certificate:
     """Return the certificate `-||x||_q <= optimum <= sigma_U(-w)` of a normal w, a point x, or both.
 
-    `unit` is w with `||w||_p = 1`, None for the dual vector of x. The lower bound is -inf where the
-    violation is NaN, for no point, or above `INSIDE`; then the certificate has the message `broken`.
+    The lower bound is -inf where the violation is NaN or above `INSIDE`; `broken` then says why.
     """
     primal, size = np.inf, 0.0
     if x is not None:

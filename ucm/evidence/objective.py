@@ -270,9 +270,7 @@ def _members(sets: Sequence[UncertaintySet], data: Data, q: Sequence[Vec]) -> tu
 def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weights: Vec) -> tuple[Vec, ...]:
     """Return the multipliers of each constraint of a convex objective, from the weights of the samples.
 
-    The sum of the weighted samples y_i x_i is a subgradient of the penalty at w; the other terms take their
-    gradients, or their parts of the best split, and the rest is a combination of the rows that hold with
-    equality.
+    What the other terms leave of the weighted samples is a combination of the rows that hold with equality.
     """
     terms: tuple = model.dc()[0].penalties
     sizes = [len(R.A) for _, R in constraints_of(terms, data.n)]

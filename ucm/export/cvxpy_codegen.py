@@ -98,8 +98,7 @@ class _ByName(Scope):
 class _Example:
     """A random data set for a model, with the source text of arrays computed from this data set.
 
-    `counts` are the numbers of samples and of features by their text; `definitions` are the texts that
-    define the samples, and `values` the values of all names.
+    `counts` has the numbers of samples and features, `definitions` the samples, `values` all by their text.
     """
 
     def __init__(self, model: Node, seed: int) -> None:

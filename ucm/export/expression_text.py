@@ -117,11 +117,9 @@ def code(x: object) -> str:
 
 
 class ExpressionPrinter:
-    """A printer of CVXPY expressions as Python source, which names variables and literal matrices.
+    """A printer of CVXPY expressions as Python source; `definitions` are the variables and matrices.
 
-    `parameter` gives the text of a `cvxpy.Parameter`, `array` that of a constant array, or None for a
-    literal one; `reserved` are names that the program uses. `definitions` are the lines that define the
-    variables and the literal matrices, in order of appearance.
+    `parameter` and `array` (or None: literal) give texts of these; `reserved` are names in use.
     """
 
     def __init__(

@@ -93,12 +93,9 @@ def lower_bound(
 
 # --- dual points -----------------------------------------------------------------------------------
 class Dual(ABC):
-    """A segment of dual points, from a base point to the given one, and the bound's terms on it.
+    """A segment of dual points from a base point (`rests`: beta is 0), and the bound's terms on it.
 
-    Attributes
-    ----------
-    outside : the violation of D or of `y'beta = 0` that no scaling mends, relative to the terms of the sum
-    rests : True if beta is 0 at the base point
+    `outside` is the relative violation of D or of `y'beta = 0` that no scaling mends.
     """
 
     outside: float
@@ -370,10 +367,7 @@ def split_at_kinks(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
 
 
 def _bracket(above: Callable[[Vec], NDArray[np.bool_]], margin: Vec) -> tuple[Vec, Vec]:
-    """Return an interval of margins around the last t at which `above` holds; it falls from True to False.
-
-    The two margins differ at a kink, or where a loss is too steep for double precision.
-    """
+    """Return an interval of margins around the last t at which `above`, which falls, holds (kinks)."""
     with np.errstate(over="ignore"):
         size = np.maximum(np.abs(margin), 1.0)
         low = high = margin

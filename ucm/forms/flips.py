@@ -109,12 +109,7 @@ class FlippedSamples:
 
 @dataclass(frozen=True)
 class FlipComposite(Composite):
-    """The composite problem of a Wasserstein ball with label flips, whose single loss has weights of sum 1.
-
-    Attributes
-    ----------
-    model : the declaration, which states how the loss and the norm of w are coupled
-    """
+    """The problem of a Wasserstein ball with label flips `model`, whose one loss has weights of sum 1."""
 
     model: WassersteinObjective = field(kw_only=True)
 

@@ -574,10 +574,9 @@ class BestSubset:
 
 
 def hinged(penalties: tuple[ProximalPenalty, ...], unit: float) -> tuple[ProximalPenalty, ...] | None:
-    """Return rescaled penalties with which (w, b) / mu solves the hinge-loss problem; ramps have one mu < 1.
+    """Return penalties with which (w, b) / mu solves the hinge problem, for ramps of one mu < 1; else None.
 
-    None for mu = 1, or if a penalty is neither a norm nor a squared norm. `max(0, 1 - t)` at (w, b) is
-    `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there `mu^-k` times as much.
+    `max(0, mu - t) / mu` at mu (w, b) is `max(0, 1 - t)`; a penalty of degree k is `mu^-k` times as much.
     """
     numbers = [penalty.norms() for penalty in penalties]
     if unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):

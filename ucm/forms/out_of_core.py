@@ -100,12 +100,7 @@ def _relative(gap: float, unit: float, rounding: float, violation: float) -> flo
 
 @dataclass(frozen=True)
 class OutOfCoreForm:
-    """Base class of the forms over the samples of a row source.
-
-    Attributes
-    ----------
-    data : the source, and its statistics from the first pass
-    """
+    """Base class of the forms over the samples of a row source, with its statistics as `data`."""
 
     data: RowData
 

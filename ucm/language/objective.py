@@ -189,10 +189,7 @@ class ScaledDifference(TermMultiple, Loss):
 
 # --- penalties ------------------------------------------------------------------------------------
 class ScaledPenalty(TermMultiple, ProximalPenalty):
-    """A multiple of a convex penalty by a factor c >= 0, with `(c R)*(z) = c R*(z / c)` for c > 0.
-
-    The factor 0, the end of a path, gives the zero function, also where R is infinite.
-    """
+    """A multiple of a convex penalty by c >= 0, zero for c = 0; `(c R)*(z) = c R*(z / c)` for c > 0."""
 
     factor: Scalar = restricted(lambda c: 0.0 <= c < math.inf, *_RANGE)
     term: ProximalPenalty

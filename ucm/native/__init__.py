@@ -70,10 +70,7 @@ def _load() -> tuple[Any, Any, dict[str, tuple[tuple[str, str], ...]]]:
 
 @functools.cache
 def structure(name: str) -> np.dtype:
-    """Return the NumPy dtype of a C structure of `structures.h`.
-
-    C and the caller share an array of shape () with this dtype. Pointers are addresses, see `point`.
-    """
+    """Return the NumPy dtype of a C structure of `structures.h`; pointers are addresses, see `point`."""
     return _layout(_load()[0].typeof(name))
 
 

@@ -167,11 +167,7 @@ def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]
 
 
 class ConjugateGradients:
-    """Solver of Newton systems by conjugate gradients, without forming the matrix.
-
-    An iteration costs one pass. The maps and `stored` are those of `Formed`, the rest as of
-    `conjugate_gradients`, for each system.
-    """
+    """Solver of Newton systems by conjugate gradients, a pass an iteration; fields as of `Formed`."""
 
     def __init__(
         self,

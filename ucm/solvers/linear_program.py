@@ -27,16 +27,7 @@ _SHORT = 200_000  # entries up to which HiGHS runs in the main thread, for some 
 
 
 class Vertex(NamedTuple):
-    """Result of the simplex method: status, primal and dual solution, pivots.
-
-    Attributes
-    ----------
-    status : "optimal", "infeasible", "unbounded", "time_limit", "max_iter" or "stopped"
-    words : what HiGHS calls it
-    x : (columns,) empty where there is none
-    dual : (rows,) slopes of the optimum in the sides of the rows; empty where there are none
-    pivots : of the simplex method
-    """
+    """Result of the simplex method: a status of ours, HiGHS's `words`, x and dual (or empty), pivots."""
 
     status: str
     words: str

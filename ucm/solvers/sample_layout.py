@@ -175,11 +175,7 @@ class CompiledLoop:
         self["sigma"] = 30.0 * cap / max(spread, 1e-280)  # kinks of a thirtieth of the spread of the scores
 
     def begin_near(self, q: Vec, w: Vec | None) -> None:
-        """Start at the weights q and, if given, the dual vector w of a similar problem.
-
-        The compiled code takes sigma from their gap. If x is 0 or the scores are, the start is that of
-        `hulls.begin`.
-        """
+        """Start at the weights q and, if given, the dual vector w of a similar problem."""
         for part, cap in zip(self._split(q), self.caps):
             if self.hulls.row_caps is None and part.max() < cap < 1.25 * part.max():
                 part *= cap / part.max()  # weights at their cap stay at their cap

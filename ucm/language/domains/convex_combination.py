@@ -302,12 +302,7 @@ def convex_combination(
 
 
 def unit_of(domains: Sequence[BoundDomain], plain: bool, least: float) -> float:
-    """Return rho of an operand: 0 if t needs no coordinate, the radius of a ball, else 1.
-
-    t needs none where the entries of the first domain sum to t and the operand is `plain`. With the radius,
-    all coordinates of a ball are of one size; the radius counts as `least` if it is smaller, as the center
-    over rho is a column of the map.
-    """
+    """Return rho of an operand: 0 if t needs no coordinate, the radius of a ball (`least` or more), or 1."""
     first = domains[0] if domains else None
     if plain and isinstance(first, MassMultipliers):
         return 0.0

@@ -399,11 +399,7 @@ def _distances(excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: 
 
 
 def _moved(g: Vec, c: Vec, parts: list[tuple[Index, float]], radius: float) -> KKTPoint:
-    """Return the maximiser of `<g, q>` with `sum |q - c| = radius`, fixed class masses and q >= 0.
-
-    Mass moves from the smallest entries of g to the largest entry of the class: first as the class masses
-    require, then where the gain is largest.
-    """
+    """Return the maximiser of `<g, q>` with `sum |q - c| = radius`, fixed class masses and q >= 0."""
     q, gain, top = c.copy(), np.empty(g.size), np.zeros(g.size, dtype=bool)
     distance = radius
     for index, total in parts:

@@ -74,20 +74,14 @@ class SeparableFunction(ABC):
         return None
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
-        """Return the nearest point to v (prox) or the maximiser of `<v, q>` at height `radius`.
-
-        For `radius = least` it is the uniform distribution for every v: the multipliers are infinite.
-        """
+        """Return the nearest point to v (prox) or the maximiser of `<v, q>` at height `radius` >= `least`."""
         if radius > least + ROUNDING * abs(least):
             return solve(self, v, samples.groups, radius, least, prox=prox)
         q = samples.uniform()
         return KKTPoint(q, 0.0, q, np.inf, (-np.inf,) * len(samples.groups))
 
     def equation(self, prox: bool, index: Index = slice(None)) -> Equation:
-        """Return `prox` or `tilt` for the entries `index`, with their sample weights c.
-
-        With `s = q / c` they solve `s + (lam / c) h_1'(s) = u / c` and `lam h_1'(s) = u`.
-        """
+        """Return `prox` or `tilt` for the entries `index`, with their sample weights c, by s = q / c."""
         root = self.prox if prox else self.tilt
         if self.weights is None:
             return root
@@ -352,20 +346,14 @@ class SimplexSublevelSet(BoundSimplex):
         return Capped(self.declared, self.samples, self.h.cap)
 
     def _vertex(self, g: Vec) -> Vec:
-        """Return a maximiser of `<g, q>` on the simplex without the ball, of least height among ties.
-
-        Ties are filled in proportion to their weights: that may be the one maximiser inside the ball.
-        """
+        """Return a maximiser of `<g, q>` on the simplex without the ball, of least height among ties."""
         c = self.samples.weights
         if c is None or self.h.cap < np.inf:
             return self.simplex.support(g)[1]
         return Capped(self.declared, self.samples, 1.0 / float(c.min())).support(g)[1]
 
     def solve(self, v: Vec, *, prox: bool) -> tuple[Vec, KKTPoint | None]:
-        """Return the nearest point (prox) or a maximiser, and the KKT point if the ball is active, else None.
-
-        It is the solution without the ball if that is inside, the one point of the least ball, or a root.
-        """
+        """Return the nearest point (prox) or a maximiser, and the KKT point if the ball is active."""
         h, radius = self.h, self.radius
         if not self.is_point:
             solution = h.compiled(v, self.samples, radius, prox)

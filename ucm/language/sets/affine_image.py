@@ -51,10 +51,7 @@ def subpaths(splits: Splits, name: str) -> dict[Path, Vec]:
 
 
 def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Coupling, ...]:
-    """Return the couplings of an operand, renumbered for the blocks and paths of its parent.
-
-    The operand is the field `name`, and its blocks stand `shift` places later.
-    """
+    """Return the couplings of the operand `name`, renumbered for blocks `shift` places later."""
     return tuple(
         Coupling((name, *c.path), tuple((k + shift, B) for k, B in c.terms), c.offset) for c in couplings
     )

@@ -303,10 +303,7 @@ def as_set(x: object, symbol: str) -> UncertaintySet:
 
 @operator("margin +")
 def penalised(a: Any, b: Any) -> RobustMargin:
-    """Return `RobustMargin(U) + R` as the robust margin of `U + B`, R the support function of a symmetric B.
-
-    Another penalty is refused: on the sphere of w it would leave no convex problem.
-    """
+    """Return `RobustMargin(U) + R` as that of `U + B`, R the support function of a symmetric B."""
     model, penalty = (a, b) if isinstance(a, RobustMargin) else (b, a)
     if is_zero(penalty):
         return model
@@ -350,10 +347,7 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
 
 
 def _cone_rows(penalty: LinearConstraint | NonNegative) -> Matrix | None:
-    """Return the rows of B of a constraint `B w >= 0`; None if its bounds are not 0, or B is not known.
-
-    The support function of `K* = {B'mu : mu >= 0}` at -w is 0 where `B w >= 0`, and infinite elsewhere.
-    """
+    """Return B of a constraint `B w >= 0`, whose dual cone is added; None for others."""
     if isinstance(penalty, NonNegative):
         return None if penalty.features is None else np.eye(penalty.features.size)[penalty.features > 0.0]
     if penalty.A is None or isinstance(penalty.A, tuple) or penalty.upper[1].any():

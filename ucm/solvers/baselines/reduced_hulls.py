@@ -57,12 +57,7 @@ class _State:
         return hulls.s * hulls.gram.sums(hulls.index[rows], (hulls.s * d)[rows])[hulls.index]
 
     def extreme(self, members: NDArray[np.bool_], cap: float, mass: float) -> Vec | None:
-        """Return the weights of the extreme point Z of least `<W, Z>`; None if `members` are too few.
-
-        Too few members have caps of a sum less than the mass.
-
-        The members with the least F have the cap as weight, until the mass is used up.
-        """
+        """Return the weights of the extreme point Z of least `<W, Z>`; None if `members` are too few."""
         order = np.flatnonzero(members)
         if order.size * cap < mass * (1.0 - 1e-9):
             return None

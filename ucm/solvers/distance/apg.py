@@ -230,8 +230,7 @@ class _Run:
     def step(self) -> None:
         """Take a projected gradient step from p; at every tenth step, adapt L by backtracking.
 
-        At every tenth step L grows until f lies below its quadratic model, `f(new) <= f(p) + <grad, new - p>
-        + L/2 ||new - p||^2`, or L overflows.
+        `f(new) <= f(p) + <grad, new - p> + L/2 ||new - p||^2` must then hold.
         """
         self.since += 1
         test = self.options.backtracking and self.since % 10 == 1

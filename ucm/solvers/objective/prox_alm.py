@@ -285,12 +285,7 @@ class _Envelopes:
 
 
 class _Multipliers(Session[Composite]):
-    """Session of ProxALM, whose multipliers last from one problem to the next.
-
-    Attributes
-    ----------
-    active : for one hinge loss or its CVaR with the squared l2 norm alone, its active-set method; else None
-    """
+    """Session of ProxALM, whose multipliers last, with the active-set method of one hinge loss or None."""
 
     def __init__(self, solver: ProxALM, form: Composite) -> None:
         super().__init__(solver)

@@ -128,12 +128,7 @@ class _StepLengths:
 
 
 class _Bounds:
-    """Bounds `lower <= s <= upper` of the slopes of R, and the working set of features that they give.
-
-    Attributes
-    ----------
-    over : the distance of each slope from the subdifferential of the support function of the box
-    """
+    """Bounds of the slopes of R, and the working set by `over`, the distances from the subdifferential."""
 
     over: Vec
 

@@ -73,11 +73,7 @@ def continues(second: Solver[Composite], form: Composite) -> bool:
 def session_of(
     first: Solver[Composite], second: Solver[Composite] | None, form: Composite
 ) -> Solver[Composite]:
-    """Return the session of a solver, and of the fallback `second` if there is one.
-
-    Where the first solver ends without proof, the second continues from its answer, and solves all further
-    problems of the session if its objective is no worse.
-    """
+    """Return the session of a solver, where it ends without proof continued by the fallback `second`."""
     return first.session(form) if second is None else _FallbackSession(first, second, form)
 
 

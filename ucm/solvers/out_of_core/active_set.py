@@ -336,10 +336,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     def weighted(
         self, sums: PassSums, slopes: NDArray[np.float64], p: Vec
     ) -> tuple[Vec, NDArray[np.float64]]:
-        """Return by class the sums of the weights q_i of all rows and, (2, n), of `q_i x_i`.
-
-        `slopes`, (2, 3), are the weights of held rows with c_i = 1 by class and zone, p those of active rows.
-        """
+        """Return by class the sums of the weights q_i of all rows and, (2, n), of `q_i x_i`."""
         totals, points = (slopes * sums.counts).sum(axis=1), (slopes[:, :, None] * sums.points).sum(axis=1)
         if p.size:
             by_class = np.where([self.active.y > 0.0, self.active.y <= 0.0], p, 0.0)

@@ -60,13 +60,7 @@ def _problem(
 
 
 class HullsRun(ActiveSetRun[RowHulls]):
-    """State of one out-of-core solve of two reduced hulls.
-
-    Attributes
-    ----------
-    widest : the reach of the first pass
-    upper : the upper bound of minus the distance by the last pass
-    """
+    """State of one solve: `widest`, the reach of the first pass, `upper`, the bound by the last one."""
 
     widest: Vec
     upper: float
@@ -191,9 +185,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         )
 
     def restarted(self) -> bool:
-        """Start again from a smoothed Newton solve over all rows, for a smaller active set.
-
-        The sizes are half the budget, then a quarter, ...
+        """Start again from a smoothed Newton solve over all rows, for half the budget, a quarter, ...
 
         False if no reach has so few rows, or w does not separate the hulls.
         """

@@ -259,8 +259,7 @@ def minimise(
 ) -> tuple[Vec, Answer]:
     """Run damped Newton steps to the tolerance of the monitor; return the last point and its answer.
 
-    After a step that does not lower the function the next point lies between it and the point before. `sums`
-    are those at z if known, `previous` is a point and its value, to return to from a z with a larger value.
+    `sums` are those at z if known; `previous` is a point and its value, to return to.
     """
     limit, slope, answer = monitor.limit(60), 0.0, Answer(w=np.zeros(function.n), b=0.0)
     for k in range(limit + 1):

@@ -150,12 +150,7 @@ def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor
 
 
 def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
-    """Return the steepest descent direction orthogonal to n, and its norm relative to the data.
-
-    The direction is the vector `-N g` of the least norm, with the projection N orthogonal to n.
-
-    Where the norm has a kink, each of its subgradients n gives a direction of descent, or 0.
-    """
+    """Return the steepest descent direction `-N g` orthogonal to n, and its norm; 0 if a kink has none."""
     n = n / np.linalg.norm(n)
 
     def tangent(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -181,8 +176,7 @@ def _linearised(
 ) -> tuple[_State | None, int]:
     """Return a better state from a program on `<n, w> = 1`, or None, and the count for the next program.
 
-    None if no normal n of the unit ball at w gives a better state. Without a `program` of all samples the
-    programs have `count` samples of each group; too few have no minimum, and are doubled.
+    Without a `program` of all samples it has `count` of each group, doubled where there is no minimum.
     """
     for n in form.corners(at.v):
         point = None if program is None or monitor.timed_out else program.reach(n)
@@ -213,11 +207,7 @@ def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
 
 
 def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
-    """Return the best state at the next kinks along directions orthogonal to the ties; None if not better.
-
-    A state of equal f is better if its ties leave fewer directions. Along such a direction d or -d, f is
-    constant and the norm does not fall. None also if the ties determine w.
-    """
+    """Return the best state at kinks along directions orthogonal to the ties, equal only with more ties."""
     free = _free(form, hulls, at)
     best = None
     for d in (*free, *(-free)):

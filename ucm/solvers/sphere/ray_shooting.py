@@ -90,11 +90,7 @@ Reach = Callable[[Vec], RayPoint | None]
 
 
 def radial(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm] | None = None) -> Reach:
-    """Return the radial function of U as a callable: by a linear program, conic program or nearest points.
-
-    Linear over sums of reduced hulls; nearest points over large sets without couplings, if the solver
-    `nearest` takes the form; else conic.
-    """
+    """Return the radial function of U: by a linear program, a conic program or nearest points."""
     if form.hulls is not None:
         return _polyhedral(form.hulls, monitor)
     large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= _LARGE
