@@ -41,12 +41,7 @@ from ucm.data.validation import (
     signs_of,
     vector,
 )
-from ucm.data.weights import (
-    UNWEIGHTED,
-    EffectiveWeights,
-    members,
-    sample_weights_of,
-)
+from ucm.data.weights import UNWEIGHTED, EffectiveWeights, members, sample_weights_of
 from ucm.errors import DataError, SolverError, UCMError, brief
 
 T = TypeVar("T")

@@ -22,14 +22,7 @@ from scipy import sparse
 from ucm.data.columns import EVERY, Features, RowColumns, chosen, kinds_of
 from ucm.data.linear_map import Matrix
 from ucm.data.source import Block, BlockSource, Function, Merge, States, block_rows, over_parts, reduced
-from ucm.data.validation import (
-    SAID,
-    check_column,
-    check_table,
-    library_of,
-    no_entry,
-    vector,
-)
+from ucm.data.validation import SAID, check_column, check_table, library_of, no_entry, vector
 from ucm.data.weights import tagged
 from ucm.errors import DataError, UCMError, brief
 

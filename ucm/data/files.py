@@ -35,11 +35,7 @@ class Table(NamedTuple):
 
 
 def read(
-    path: str | Path,
-    *,
-    label: str | None = None,
-    features: int | None = None,
-    zero_based: bool | None = None,
+    path: str | Path, *, label: str | None = None, features: int | None = None, zero_based: bool | None = None
 ) -> Table:
     """Read a LIBSVM or CSV file into a `Table`; the content determines the format.
 

@@ -97,13 +97,7 @@ def bracket(
 
 
 def interval(
-    primal: float,
-    norm: float,
-    violation: float,
-    scale: float,
-    *,
-    wrong: str,
-    size: float = 0.0,
+    primal: float, norm: float, violation: float, scale: float, *, wrong: str, size: float = 0.0
 ) -> Certificate:
     """Return the certificate of the bounds `-||x||_q <= optimum <= sigma_U(-w)` of a robust model.
 
@@ -207,11 +201,6 @@ def certify(
     if primal + norm < -CROSSED * norm:
         size = max(size, terms())
     certificate = interval(
-        primal,
-        norm,
-        violation,
-        data.scale,
-        size=size,
-        wrong=fault("the lowering of this set", model),
+        primal, norm, violation, data.scale, size=size, wrong=fault("the lowering of this set", model)
     )
     return Certified(certificate, chosen, x, q)

@@ -113,12 +113,7 @@ class _Examined:
 
 
 def diagnose(
-    problem: Problem,
-    answer: Answer,
-    best: float,
-    allowed: float,
-    unit: float,
-    history: Sequence[dict] = (),
+    problem: Problem, answer: Answer, best: float, allowed: float, unit: float, history: Sequence[dict] = ()
 ) -> Finding | None:
     """Return the first side of an answer that is wrong, with figures and likely causes; None if none is.
 

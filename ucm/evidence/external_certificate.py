@@ -22,12 +22,7 @@ from ucm.language.robust import RobustMargin
 
 
 def both_sides(
-    model: RobustMargin,
-    data: Data,
-    unit: Vec | None,
-    x: Vec | None,
-    violation: float,
-    broken: str = "",
+    model: RobustMargin, data: Data, unit: Vec | None, x: Vec | None, violation: float, broken: str = ""
 ) -> Certificate:
     """Return the certificate `-||x||_q <= optimum <= sigma_U(-w)` of a normal w, a point x, or both.
 

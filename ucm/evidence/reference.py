@@ -272,10 +272,7 @@ class Verification:
 
 
 def explained(
-    verification: Verification,
-    problem: Problem,
-    solution: Solution,
-    arbiter: Callable[[], Verification],
+    verification: Verification, problem: Problem, solution: Solution, arbiter: Callable[[], Verification]
 ) -> Verification:
     """Return a comparison with the side that is wrong: the reference if the arbiter refutes it, else ours."""
     if verification.agrees or solution.answer is None:
@@ -403,12 +400,7 @@ def verify(
 
 
 def verify_stationary(
-    model: RobustMargin,
-    data: Data,
-    form: UnitNorm,
-    solution: Solution,
-    tol: float = 1e-6,
-    **options: object,
+    model: RobustMargin, data: Data, form: UnitNorm, solution: Solution, tol: float = 1e-6, **options: object
 ) -> Verification:
     """Verify that w is stationary: compare f(w) with the optimum of the CVXPY problem linearised at w.
 

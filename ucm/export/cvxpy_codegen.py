@@ -44,10 +44,7 @@ from ucm.language.terms import (
 )
 from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
 
-_SIZES = (
-    (53, 31, 5),
-    (61, 47, 7),
-)  # samples of class +1 and -1, and features, of the two data sets
+_SIZES = ((53, 31, 5), (61, 47, 7))  # samples of class +1 and -1, and features, of the two data sets
 _SPECIAL = ["from scipy.special import ndtri"]
 _NAME = re.compile(r"\b[^\W\d]\w*")
 _WORDS = (
@@ -478,10 +475,7 @@ def _formulas(term: Node, texts: Callable[[], tuple[object, object]]) -> tuple[T
 
 
 _SOLVE = "problem.solve(solver='CLARABEL')"  # which is always installed
-_VARIABLES = [
-    "w, b = cp.Variable(X.shape[1]), cp.Variable()",
-    "t = cp.multiply(y, X @ w + b)  # the margins",
-]
+_VARIABLES = ["w, b = cp.Variable(X.shape[1]), cp.Variable()", "t = cp.multiply(y, X @ w + b)  # the margins"]
 _WITHOUT_B = ["w = cp.Variable(X.shape[1])", "t = cp.multiply(y, X @ w)  # the margins"]
 
 

@@ -58,12 +58,7 @@ _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rou
 
 # --- the bound -------------------------------------------------------------------------------------
 def lower_bound(
-    dual: Dual,
-    normal: Normal,
-    R: CombinedPenalty,
-    u: Vec,
-    enough: float = np.inf,
-    split: Split | None = None,
+    dual: Dual, normal: Normal, R: CombinedPenalty, u: Vec, enough: float = np.inf, split: Split | None = None
 ) -> tuple[float, float]:
     """Return the best lower bound on the segment of a dual point, and the violation of its constraints.
 

@@ -316,12 +316,7 @@ def min_norm_point(
 
 
 def _refined(
-    fixed: Vec,
-    points: NDArray[np.float64],
-    caps: Vec,
-    group: NDArray[np.int64],
-    q: Vec,
-    monitor: Monitor,
+    fixed: Vec, points: NDArray[np.float64], caps: Vec, group: NDArray[np.int64], q: Vec, monitor: Monitor
 ) -> Vec:
     """Return q after active-set least-squares steps in the weights strictly between their bounds."""
     for _ in range(q.size):

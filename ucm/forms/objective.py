@@ -32,12 +32,7 @@ from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import joined
 from ucm.language.penalties.epigraph import Epigraph, OfFirst
 from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
-from ucm.language.terms import (
-    ConvexLoss,
-    JointLoss,
-    ProximalPenalty,
-    SubtractedPart,
-)
+from ucm.language.terms import ConvexLoss, JointLoss, ProximalPenalty, SubtractedPart
 from ucm.language.worst_mean import maximum
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go

@@ -318,10 +318,7 @@ class Objective(SolvableModel, Term, RotationInvariant):
         default="free",
     )
     scaling: float = restricted(
-        lambda x: 0.0 < x < math.inf,
-        "scaling is a positive finite number",
-        "leave it out for 1",
-        default=1.0,
+        lambda x: 0.0 < x < math.inf, "scaling is a positive finite number", "leave it out for 1", default=1.0
     )
 
     def with_intercept(self, intercept: str | None, scaling: float = 1.0) -> Objective:

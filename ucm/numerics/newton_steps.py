@@ -108,11 +108,7 @@ def ridge_solve(H: Matrix, g: Vec) -> Vec:
 
 
 def conjugate_gradients(
-    times: Callable[[Vec], Vec],
-    g: Vec,
-    accuracy: float,
-    most: int,
-    timed_out: Callable[[], bool],
+    times: Callable[[Vec], Vec], g: Vec, accuracy: float, most: int, timed_out: Callable[[], bool]
 ) -> tuple[Vec, int]:
     """Solve `H d = g` approximately by conjugate gradients; return d and the number of products with H.
 

@@ -140,14 +140,7 @@ def palette(ax: Axes) -> Palette:
 
 def arrow(ax: Axes, tip: Vec, color: str) -> None:
     """Draw an arrow from the origin to `tip`."""
-    style = {
-        "arrowstyle": "-|>",
-        "color": color,
-        "lw": 2.2,
-        "shrinkA": 0,
-        "shrinkB": 4,
-        "mutation_scale": 17,
-    }
+    style = {"arrowstyle": "-|>", "color": color, "lw": 2.2, "shrinkA": 0, "shrinkB": 4, "mutation_scale": 17}
     ax.annotate("", tuple(tip), (0.0, 0.0), zorder=5, arrowprops=style)
 
 

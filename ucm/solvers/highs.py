@@ -123,11 +123,7 @@ class _Generation(Session[Composite]):
     """
 
     def __init__(
-        self,
-        solver: Solver,
-        form: Composite,
-        features: int | None,
-        rough: Solver[Composite] | None = None,
+        self, solver: Solver, form: Composite, features: int | None, rough: Solver[Composite] | None = None
     ) -> None:
         super().__init__(solver)
         self.rough, self.all_features = rough, features is None or form.n <= features

@@ -18,15 +18,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import ComposedMap, Matrix, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import (
-    Block,
-    Domain,
-    LoweredSet,
-    Scope,
-    Splits,
-    UncertaintySet,
-    common_dimension,
-)
+from ucm.language.contracts import Block, Domain, LoweredSet, Scope, Splits, UncertaintySet, common_dimension
 from ucm.language.domains import Box
 from ucm.language.node import (
     OPERATORS,
@@ -41,15 +33,7 @@ from ucm.language.node import (
     with_value,
 )
 from ucm.language.objective import PenaltySum, ScaledPenalty
-from ucm.language.parameter import (
-    Expression,
-    Scalar,
-    as_factor,
-    declared_value,
-    is_zero,
-    value,
-    within,
-)
+from ucm.language.parameter import Expression, Scalar, as_factor, declared_value, is_zero, value, within
 from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.norms import L1, GroupLasso, NonNegative, Norm
 from ucm.language.robust import RobustMargin, dual_exponent
@@ -161,9 +145,7 @@ class LinearCombination(Combination):
     def __repr__(self) -> str:
         words = [(L, in_parentheses(repr(U))) for L, U in self.parts]
         return signed_sum(
-            [(L, w) if is_number(L) else (1.0, f"{source(L)} @ {w}") for L, w in words],
-            " * ",
-            source,
+            [(L, w) if is_number(L) else (1.0, f"{source(L)} @ {w}") for L, w in words], " * ", source
         )
 
     def formula(self, notation: Notation) -> str:

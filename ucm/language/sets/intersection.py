@@ -10,14 +10,7 @@ import numpy as np
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec, ZeroMap
 from ucm.language import cvx as cp
-from ucm.language.contracts import (
-    Coupling,
-    LoweredSet,
-    Scope,
-    Splits,
-    UncertaintySet,
-    round_violation,
-)
+from ucm.language.contracts import Coupling, LoweredSet, Scope, Splits, UncertaintySet, round_violation
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import reindexed, subpaths
 

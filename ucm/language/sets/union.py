@@ -11,21 +11,9 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec, ZeroMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import (
-    OPERATORS,
-    Block,
-    Coupling,
-    LoweredSet,
-    Scope,
-    Splits,
-    UncertaintySet,
-)
+from ucm.language.contracts import OPERATORS, Block, Coupling, LoweredSet, Scope, Splits, UncertaintySet
 from ucm.language.domains.conic_form import perspective
-from ucm.language.domains.convex_combination import (
-    ConvexCombination,
-    convex_combination,
-    unit_of,
-)
+from ucm.language.domains.convex_combination import ConvexCombination, convex_combination, unit_of
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import subpaths
 

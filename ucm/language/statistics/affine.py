@@ -34,15 +34,7 @@ from ucm.language.node import (
     some,
     source,
 )
-from ucm.language.parameter import (
-    Scalar,
-    Scope,
-    as_factor,
-    declared_value,
-    is_zero,
-    value,
-    within,
-)
+from ucm.language.parameter import Scalar, Scope, as_factor, declared_value, is_zero, value, within
 
 
 class Statistic(Arithmetic, FeatureNode):

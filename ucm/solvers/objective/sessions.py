@@ -40,10 +40,7 @@ class _RangeSpace(Session[Composite]):
     """
 
     def __init__(
-        self,
-        solver: Solver[Composite],
-        form: Composite,
-        begin: Callable[[Composite], Session[Composite]],
+        self, solver: Solver[Composite], form: Composite, begin: Callable[[Composite], Session[Composite]]
     ) -> None:
         super().__init__(solver)
         self.span = span_of(form.X)

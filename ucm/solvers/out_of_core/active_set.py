@@ -69,10 +69,7 @@ class NewRows(NamedTuple):
 
 
 def screened(
-    X: Matrix,
-    y: ArrayLike,
-    state: NDArray[np.int8] | None,
-    at: Thresholds,
+    X: Matrix, y: ArrayLike, state: NDArray[np.int8] | None, at: Thresholds
 ) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
     """Classify the rows of a block by their thresholds; return states, sums and rows that become active."""
 

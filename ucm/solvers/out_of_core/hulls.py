@@ -26,14 +26,7 @@ from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
 from ucm.language.losses import HuberHinge
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, InnerSolve, PassSums
-from ucm.solvers.out_of_core.newton import (
-    ClassLoss,
-    Evaluate,
-    RowFunction,
-    RowSums,
-    minimise,
-    over_rows,
-)
+from ucm.solvers.out_of_core.newton import ClassLoss, Evaluate, RowFunction, RowSums, minimise, over_rows
 
 _TINY = float(np.finfo(float).tiny)
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers

@@ -49,10 +49,7 @@ class Facets(Solver[UnitNorm]):
 
     def __post_init__(self) -> None:
         check_fields(
-            self,
-            most=COUNT,
-            max_points=COUNT,
-            ratio=within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0),
+            self, most=COUNT, max_points=COUNT, ratio=within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
         )
 
     def refuse(self, form: UnitNorm) -> str | None:

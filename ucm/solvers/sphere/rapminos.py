@@ -167,12 +167,7 @@ def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple
 
 
 def _linearised(
-    form: UnitNorm,
-    hulls: SumOfHulls,
-    at: _State,
-    count: int,
-    program: PolyhedralRay | None,
-    monitor: Monitor,
+    form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, program: PolyhedralRay | None, monitor: Monitor
 ) -> tuple[_State | None, int]:
     """Return a better state from a program on `<n, w> = 1`, or None, and the count for the next program.
 
