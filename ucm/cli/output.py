@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape as escaped
 from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -77,7 +76,7 @@ def table(rows: list[Row], title: str = "") -> Table:
     return columns
 
 
-def _cell(name: str, entry: Any) -> str:
+def _cell(name: str, entry: object) -> str:
     """Return a table entry as text, in the format of the column `name`."""
     match entry:
         case bool():
@@ -99,7 +98,7 @@ def write(path: str | Path, text: str, what: str) -> Path:
     return Path(path).absolute()
 
 
-def as_json(document: Any) -> str:
+def as_json(document: object) -> str:
     """Return a document as JSON text, with null in place of NaN and infinities."""
     text = json.dumps(document, default=lambda array: array.tolist())
     return json.dumps(json.loads(text, parse_constant=lambda name: None), indent=2)

@@ -221,5 +221,5 @@ class ColumnGenerationLowering(DistanceLowering):
 
         return replace(parts, weights=None, make_weights=partial(self.source.spread, weights))
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         return super().verify(replace(solution, weights=None), tol, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -115,6 +115,6 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return self.problem.reference_problem(scaled)
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         reference = solved(self.problem.reference_problem(), options)
         return compared(solution, reference, tol, unit=1.0)

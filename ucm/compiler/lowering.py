@@ -312,5 +312,5 @@ class Lowering(ABC, Generic[Form]):
         return None
 
     @abstractmethod
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         """Compare a solution with the reference problem; `tol` is the relative gap of the solution."""

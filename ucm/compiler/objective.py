@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -135,7 +135,7 @@ class _PenalizedLowering(Lowering[Form]):
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data, self._root)
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         return verify_objective(self.at(solution), self.data, solution, self._root, tol, **options)
 
 
@@ -341,7 +341,7 @@ class BestSubsetLowering(ObjectiveLowering):
         parts = (tuple(np.setdiff1d(np.flatnonzero(kind), known).tolist()) for kind in kinds)
         return replace(self.model, penalty=fixed(self.model.penalty, *parts))
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         found, count = super().verify(solution, tol, **options), int(np.count_nonzero(solution.w))
         scope = f"the best weights of the {count} features of the solution; others could be better"
         return replace(found, scope=scope)

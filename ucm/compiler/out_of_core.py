@@ -322,7 +322,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return reference_problem(*self._reference(at), scaled).problem
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         model, data = self._reference(solution)
         return verify(model, data, replace(solution, weights=None), tol, **options)
 
@@ -403,7 +403,7 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return self.memory.reference(at, scaled)
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         return self.memory.verify(solution, tol, **options)
 
 
@@ -512,7 +512,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         data = rows_here(X, y, self.rows.weighing)
         return majorant(self.written_model, data, *answer.plane, scaled=scaled, remaining=remaining)
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         problem = self.reference(solution, True)
         return compared(
             solution,

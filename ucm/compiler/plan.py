@@ -562,7 +562,7 @@ class Plan:
         _, solution = self._solution_with_plan("certify_local", solution)
         return certify_local(self.model, self.data, solution)
 
-    def verify(self, solution: Solution | None = None, **options: Any) -> Verification:
+    def verify(self, solution: Solution | None = None, **options: object) -> Verification:
         """Compare a solution with the optimum of the CVXPY reference problem, at the tolerance of its solve.
 
         A comparison that differs names the first side that is wrong: the feasibility of a block, the primal

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -472,7 +472,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return reference_problem(self.model, self.data.by_spectrum, scaled).problem
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         if self.data.gram is not None and solution.answer is not None:
             c = self.model.set.evaluate(self.data.over_samples, iter(solution.answer.q))[0]
             solution = replace(solution, x=self.data.by_spectrum.X.T @ c)
@@ -662,5 +662,5 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             )
         return linearised(self.model, self.data, self.form, at.answer, scaled).problem
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         return verify_stationary(self.model, self.data, self.form, solution, tol, **options)

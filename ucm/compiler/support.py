@@ -80,7 +80,7 @@ def support(
     return heights(vector_of(d, n, "support: d"))
 
 
-def _bound(caller: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tuple[SupportFunction, int]:
+def _bound(caller: str, U: UncertaintySet | RobustMargin, *samples: object) -> tuple[SupportFunction, int]:
     """Return the support function of a set over samples, and the dimension of its space."""
     data = bind(*samples)
     model = resolved(as_model(U, caller), data)

@@ -77,7 +77,7 @@ class SumOfHulls:
     caps: Vec
     bounds: NDArray[np.int64]
     masses: Vec
-    owner: tuple[tuple[int, Any, NDArray[np.intp], Vec], ...]
+    owner: tuple[tuple[int, slice | NDArray[np.intp], NDArray[np.intp], Vec], ...]
     shapes: tuple[int, ...]
 
     @classmethod

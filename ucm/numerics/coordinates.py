@@ -22,6 +22,7 @@ from scipy import linalg, sparse
 from ucm.data.bound_data import Space
 from ucm.data.gram import pivoted_factor
 from ucm.data.linear_map import LinearMap, MatrixMap, Vec
+from ucm.data.linear_map import Matrix as Table
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer
@@ -68,7 +69,7 @@ class SpanCoordinates:
     forming : multiplications that the basis took
     """
 
-    def __init__(self, samples: Sequence[Any]) -> None:
+    def __init__(self, samples: Sequence[Table]) -> None:
         self.samples = samples
         sizes = [X.shape[0] for X in samples]
         K: Any = [[None] * len(samples) for _ in samples]
@@ -97,7 +98,7 @@ class SpanCoordinates:
         return linalg.solve_triangular(self.triangle, scores[self.pivots], lower=True)
 
 
-def span_of(X: Any) -> SpanCoordinates | OrthonormalCoordinates:
+def span_of(X: Table) -> SpanCoordinates | OrthonormalCoordinates:
     """Return coordinates in the span of samples, dense or CSR."""
     return SpanCoordinates([X]) if sparse.issparse(X) else OrthonormalCoordinates(X)
 

@@ -34,13 +34,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, check_fields, optional
 from ucm.errors import ParameterError, SolverError
 from ucm.forms.distance import MinNorm
@@ -323,7 +323,7 @@ class _DualProgram:
             self.features = np.concatenate([self.features, features])
             self.program.rows(terms, -free, np.full(features.size, free))
 
-    def _signed(self, samples: Index, features: Index) -> Any:
+    def _signed(self, samples: Index, features: Index) -> Matrix:
         """Return the submatrix of samples and scaled features, with rows multiplied by the labels."""
         if self.dense:
             return self.X[np.ix_(samples, features)] / self.unit[features] * self.y[samples, None]

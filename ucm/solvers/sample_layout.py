@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear_map import Vec, stored_entries
+from ucm.data.linear_map import Matrix, Vec, stored_entries
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Status
 from ucm.native import library, point, structure
@@ -64,20 +63,20 @@ class SampleTables(ABC):
         """Convert the `value` of the compiled code to the objective of the problem."""
 
 
-def largest(X: Any) -> float:
+def largest(X: Matrix) -> float:
     """Return the largest absolute entry of a dense or sparse matrix."""
     entries = X if isinstance(X, np.ndarray) else X.data
     return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
 
 
-def _table(X: Any) -> Any:
+def _table(X: Matrix) -> Matrix:
     """Return the matrix, converted to dense if CSR with density above 0.3."""
     if isinstance(X, np.ndarray) or X.nnz <= 0.3 * X.shape[0] * X.shape[1]:  # above, dense rows are faster
         return X
     return X.toarray()
 
 
-def _part(X: Any) -> tuple[NDArray[np.float64], Any, Any]:
+def _part(X: Matrix) -> tuple[NDArray[np.float64], NDArray | None, NDArray | None]:
     """Return (values, columns, starts) of a CSR matrix, or (array, None, None) of a dense one."""
     if isinstance(X, np.ndarray):
         return X, None, None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
 
     sets: tuple[UncertaintySet, ...]
 
-    def __init__(self, *given: Any, sets: tuple = ()) -> None:
+    def __init__(self, *given: object, sets: tuple = ()) -> None:
         operands: list[UncertaintySet] = []
         if len(given) == 1 and isinstance(given[0], list | tuple):
             given = tuple(given[0])

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.deadline import OutOfTime
+from ucm.data.linear_map import Matrix as Table
 from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
@@ -174,7 +175,7 @@ class _Model:
     """
 
     features: NDArray[np.intp] | None
-    X: Any
+    X: Table
     H: Any
     mean: Vec
     mass: float

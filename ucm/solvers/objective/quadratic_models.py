@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from ucm.data.linear_map import Matrix as Table
 from ucm.data.linear_map import Vec
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint
@@ -83,7 +84,7 @@ class Columns(NamedTuple):
     h, mean, mass : (m,) weights, (n,) the mean of the rows by them, and their sum
     """
 
-    X: Any
+    X: Table
     h: Vec
     mean: Vec
     mass: float
@@ -114,7 +115,7 @@ class NewtonCG:
     and Keerthi (2008), Trust region Newton method for large-scale logistic regression.
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Table) -> None:
         self.X, self.Xt = X, _transposed(X)
 
     def solve(
@@ -135,7 +136,7 @@ class NewtonCG:
         return d, fraction * count
 
 
-def _transposed(X: Any) -> Any:
+def _transposed(X: Table) -> Table:
     """Return the transpose of X, as CSR if X is sparse, else as a view."""
     return sparse.csr_matrix(X.T) if sparse.issparse(X) else X.T
 
