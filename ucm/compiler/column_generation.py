@@ -66,8 +66,6 @@ class ColumnGenerationLowering(DistanceLowering):
 
     `min ||x||_q`, by generation of the rows of the hulls.
 
-    Attributes
-    ----------
     moments : the means and covariances of all rows
     X, y, places : the rows in memory, their labels, and the number of each among all rows
     data, form : these rows as bound data, and the problem over them

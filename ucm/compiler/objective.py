@@ -377,8 +377,6 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
 
     Problem (17) in units of lam = 1/2, in multipliers of the samples that change in pairs.
 
-    Parameters
-    ----------
     terms : (p, C, lam, (m,) the weights of the samples)
     gram : the Gram matrix, or None without a kernel
     """

@@ -67,12 +67,7 @@ Form = TypeVar("Form", bound=OutOfCoreForm)
 
 
 class OutOfCoreLowering(Lowering[Form]):
-    """Base class of the lowerings over samples read block by block.
-
-    Attributes
-    ----------
-    rows : the statistics of the samples
-    """
+    """Base class of the lowerings over samples read block by block, with their statistics as `rows`."""
 
     rows: RowData
 

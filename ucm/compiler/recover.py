@@ -93,8 +93,6 @@ def bias(
 
     At `y (w'x + b) = rho` the weights leave their bounds.
 
-    Parameters
-    ----------
     rule : "multipliers" (of the mass constraints, when each class is one hull and no more: Barbero, Takeda
         and Lopez 2015, appendix E), "midpoint" (of the nearest points, when each summand uses one class),
         "means" (midpoint of the class means: Table 9 of Ito, Takeda and Toh 2015, for MM-FDA), "min_error"
@@ -317,13 +315,9 @@ def least_error_bias(data: Data, normal: Vec, weighted: bool = True) -> float:
 def least_error(
     scores: Vec, positive: NDArray[np.bool_], costs: Vec | None, before: float | None = None
 ) -> float:
-    """Return the bias b in the middle of the widest interval of least weighted training error.
+    """Return b in the middle of the widest interval of least weighted training error, or cost.
 
-    Parameters
-    ----------
-    scores, positive : (m,) w'x, and whether the sample is of class +1
-    costs : (m,) of errors; None where each is 1
-    before : the error with all scores called positive, if there are other scores
+    `before` is the error with all of the (m,) scores called positive, if there are other scores.
     """
     order = np.argsort(scores)
     s, positive = scores[order], positive[order]

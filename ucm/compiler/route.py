@@ -133,8 +133,6 @@ def _faces_in_seconds(form: UnitNorm) -> bool:
 class Route:
     """A row of the route table: a solver, its purpose, and its fallback.
 
-    Attributes
-    ----------
     automatic : True for the forms that the row takes under `solver="auto"`, unless the solver refuses them
     fallback : the name of a solver of the form that continues under `solver="auto"` if this solver
         ends without proof; None for no fallback

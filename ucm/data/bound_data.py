@@ -55,8 +55,6 @@ _SQUARABLE = 1e-152  # entries below it, or above its inverse, make covariances 
 class Space:
     """The Euclidean space R^n, with its inner product, q-norms and dual vectors.
 
-    Attributes
-    ----------
     resolution : relative size, to the summands of a vector, below which its norm is rounding error
     """
 

@@ -69,8 +69,6 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 class Columns:
     """The samples in columns, gamma times their squares, and how compiled code computes rows from them.
 
-    Attributes
-    ----------
     X, squares : (n, m) and (m,)
     kind : of `KINDS`, for single rows in float32; "given" where rows come many at a time
     height : rows of one product of BLAS in sums; 1 where rows are computed without it, one by one

@@ -66,8 +66,6 @@ def class_factors(
 ) -> list[float]:
     """Return the factor of each class in the order of the labels; raise `ParameterError` for invalid ones.
 
-    Parameters
-    ----------
     class_weight : None, "balanced" or {label: factor}; as a `pair` also (factor of class +1, factor of class
         -1) and {1: ..., -1: ...}
     totals : the sums of the weights of the samples of each class, for "balanced"; None to validate only

@@ -52,8 +52,6 @@ class CappedHull:
 class CapSolution:
     """The weights, point x, dual vector w and sorted scores of the solution at one cap c.
 
-    Attributes
-    ----------
     c : the cap
     q : the weights, by block
     x, w : (n,) a point of U(c), and a dual vector about as long

@@ -44,8 +44,6 @@ _FACTORS = np.geomspace(1e-3, 1e3, 25)
 class Finding:
     """The first side of an answer that is wrong.
 
-    Attributes
-    ----------
     side : "feasibility", "primal" (w and b), "dual" (slopes, multipliers or the point of U), "primal and
         dual", "status", or "reference" if the certificate refutes the reference solver
     what : the figures
@@ -117,8 +115,6 @@ def diagnose(
 ) -> Finding | None:
     """Return the first side of an answer that is wrong, with figures and likely causes; None if none is.
 
-    Parameters
-    ----------
     problem : the lowered problem
     answer : of a solver, in the coordinates of the form
     best : the optimum of the declared problem by a reference solver; of a problem that is not convex, of the

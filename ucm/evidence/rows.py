@@ -63,8 +63,6 @@ def _all_rows(form: RowHulls | RowLosses, weights: Vec) -> bool:
 class HullSums(NamedTuple):
     """Sums of a pass by class, as in `HullProof`, with `q_i / (scale c_i)` clipped to the domain of l*.
 
-    Attributes
-    ----------
     losses, heights, totals : the sums of `scale c_i l(v_i)`, of `scale c_i l*(q_i / (scale c_i))`, of q_i
     weights : the sums of c_i
     points : (2, n) the sums of q_i x_i

@@ -33,8 +33,6 @@ class _Named:
 class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
     """A scalar that depends on parameters: a `Param`, or arithmetic with `+ - * /` and constant powers.
 
-    Attributes
-    ----------
     name : the text that a reader writes
     value : the number at the present values of the parameters
     relative : True if a fraction of an admissible interval stands in it

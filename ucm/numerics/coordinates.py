@@ -31,13 +31,9 @@ Matrix = NDArray[np.float64]
 
 
 class OrthonormalCoordinates:
-    """Coordinates in an orthonormal basis of the span of dense samples X, from a QR factorisation of X'.
+    """Coordinates in an orthonormal basis of the span of dense samples, from a QR factorisation of X'.
 
     They keep what inner products lose to rounding, as of samples far from 0 or of very different lengths.
-
-    Attributes
-    ----------
-    tables, forming : as of `SpanCoordinates`
     """
 
     def __init__(self, X: Matrix) -> None:
@@ -136,13 +132,7 @@ def range_space_orders(form: MinNorm) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class RangeSpace:
-    """Euclidean form in coordinates of the span of its centre and columns, with the map back.
-
-    Attributes
-    ----------
-    form : in these coordinates
-    basis, bases : orthonormal columns that span the points, and the equations of every coupling
-    """
+    """Euclidean `form` in coordinates of its span, and orthonormal columns of it and of each coupling's."""
 
     form: MinNorm
     basis: Matrix

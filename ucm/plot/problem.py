@@ -49,8 +49,6 @@ def feature_names(X: object, names: Sequence[str] | None = None) -> list[str] | 
 def plane_of(plane: object, data: Data, w: Vec | None, names: list[str] | None, who: str) -> Plane:
     """Return the `Plane` for the argument `plane` of a display.
 
-    Parameters
-    ----------
     plane : None, "features", "normal" or (2, n) array
         None is "features", for samples with two features.
     w : the normal

@@ -50,16 +50,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours of one picture, by role.
-
-    Attributes
-    ----------
-    ink, paper : the text and the ground
-    soft : guide lines and notes
-    pos, neg, sum : the two classes and U
-    alert : a problem that is not convex, and its lower bound
-    series : several curves
-    """
+    """The colours of one picture, by role; `alert` is of problems that are not convex and lower bounds."""
 
     ink: str
     paper: str
@@ -164,14 +155,7 @@ def label(ax: Axes, text: str, point: Vec, direction: Vec, color: str, size: flo
 
 @dataclass(repr=False)
 class Display:
-    """The base class of the displays, with the attributes `axes_` and `figure_` of the last plot.
-
-    The attributes of a display hold the numbers of the picture.
-
-    Attributes
-    ----------
-    axes_, figure_ : of the last `plot`
-    """
+    """The base class of the displays, whose attributes hold the numbers of the picture."""
 
     axes_: Any = field(default=None, init=False)
     figure_: Any = field(default=None, init=False)

@@ -116,8 +116,6 @@ class HiGHS(Solver[MinNorm | Composite]):
 class _Generation(Session[Composite]):
     """Session of row and column generation: a restricted linear program over some samples and features.
 
-    Parameters
-    ----------
     features : they enter as needed where there are more than this many; None: all at once
     rough : a solver of the point to begin near, from which on samples enter as needed; None: all at once
     """

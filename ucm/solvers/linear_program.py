@@ -42,8 +42,6 @@ class LinearProgram:
 
     It can grow and change between solves.
 
-    Parameters
-    ----------
     monitor : of the solve: its limits are those of the program, whose pivots it counts as iterations; it
         prints the log of HiGHS if that one is verbose
     options : of HiGHS, beside tolerances of 1e-10

@@ -19,8 +19,6 @@ _STATUS: dict[int, Status] = {1: "converged", 2: "converged", 3: "stalled"}
 class SampleTables(ABC):
     """Base class of two-class problems for the compiled `solve_hulls`: samples, caps and masses by class.
 
-    Attributes
-    ----------
     n : the dimension worked in
     tables : the samples of each, dense or CSR; parts : their values, columns and starts, see `rows_t` in
         `ucm/native/structures.h`
@@ -89,8 +87,6 @@ class CompiledLoop:
 
     Its fields are read and set by name.
 
-    Attributes
-    ----------
     sizes, starts : (2,) how many samples a class has, and where they begin
     caps, masses, thetas : (2,) of the classes, the last the multipliers of the masses
     w, x : (n,) the dual vector and the point

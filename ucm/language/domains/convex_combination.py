@@ -65,8 +65,7 @@ class Operand:
 class ConvexCombination(BoundDomain):
     """The coefficients of the hull of a union, `{(t_g q_k, rho_g t_g) : q_k in D_k, t in the simplex}`.
 
-    D_k is a domain of the operand g = g(k). The points of the hull are `sum_g t_g x_g`, x_g made of the q_k
-    of g.
+    D_k is a domain of the operand g = g(k); the points of the hull are `sum_g t_g x_g`.
     """
 
     operands: tuple[Operand, ...]

@@ -56,8 +56,6 @@ class CombinedPenalty:
     all methods are exact. Otherwise `conjugate` has the other terms at 0, which gives an upper bound
     of `R*`.
 
-    Parameters
-    ----------
     terms : the penalties; several quadratic forms `w'Qw` become one
     """
 

@@ -75,8 +75,6 @@ class Epigraph(ProximalPenalty):
     `s R + mu h` at v, with `t = u + mu`: h(w) - t falls in mu. The conjugate at (z, -c), c >= 0, is
     `(R + c h)*(z)`.
 
-    Parameters
-    ----------
     terms : the terms of R, which may be none
     h : the terms of the norm
     """

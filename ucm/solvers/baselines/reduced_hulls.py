@@ -28,8 +28,6 @@ from ucm.solvers.smo.problem import Pairs
 class _State:
     """State of an algorithm for reduced hulls: weights, derivatives and cached products.
 
-    Attributes
-    ----------
     hulls : the problem
     a, F : weights and derivatives
     cap : of each group
@@ -72,8 +70,6 @@ class _State:
 class _ReducedHullBaseline(NearestPoint):
     """Base class of GSK, MDM, ClipGSK and ClipMDM.
 
-    Attributes
-    ----------
     pairs : True to move weight away from one sample, False to shrink all weights of the group
     clipped : True to move to one sample and clip the step, False to move to an extreme point
     """

@@ -104,8 +104,6 @@ class SSNAL(Solver[MinNorm]):
 class _Iterate:
     """Iterate of SSNAL in scaled units: features in units of `scale`, each coupling in its own unit.
 
-    Attributes
-    ----------
     q, p : the proximal centre and the trial point, by block
     y, y0 : the stacked dual variable and its proximal centre (couplings only)
     adjoint : `G_k' y` by block

@@ -90,8 +90,6 @@ class BranchAndBound(Solver[BestSubset]):
 class _Search:
     """The parts that are open and closed, and the best w so far.
 
-    Attributes
-    ----------
     open : a heap of parts to divide, each with the feature to divide it by
     closed : parts that hold nothing better, or that cannot be divided
     best, value : the best answer and its objective

@@ -21,13 +21,7 @@ MOST = 50  # steps of one problem
 class L1Newton:
     """Compiled proximal Newton solver for successive problems over the same few dense samples and losses.
 
-    Attributes
-    ----------
-    X : the samples
-    form : the first problem, whose losses and weights all others have
-    state : that of `l1_solve`, see `ucm/native/structures.h`
-    z, t : the end of the last problem, and the margins there
-    arrays : the other arrays of the state
+    `form` is the first problem, z the end of the last one, t the margins there; see `l1_t` in `structures.h`.
     """
 
     def __init__(self, form: Composite, squared: bool, c: Vec) -> None:

@@ -107,8 +107,6 @@ class Losses(Protocol):
 class _StepLengths:
     """Changes of the next model by the lengths of the steps so far.
 
-    Attributes
-    ----------
     damping : the curvature of samples on a straight part of a loss, relative to a parabola with their slope
     short : the number of consecutive short steps
     ridge : the ridge on the matrix of a box, relative to its mean diagonal entry
@@ -165,8 +163,6 @@ class _Bounds:
 class _Model:
     """Quadratic model of the losses for one Newton step, in a subset of the features.
 
-    Attributes
-    ----------
     features : the features of the model; None for all
     X : the samples in these features
     H, mean, mass : the weighted Gram matrix of the centred samples, for many features its factor or its
@@ -189,8 +185,6 @@ class _Model:
 class ProximalIterate:
     """Iterate of proximal Newton steps on one problem, with its linear tilt.
 
-    Attributes
-    ----------
     w, b, t, value : the point, its margins and the objective
     slopes, g, bend : the slopes of the losses, and the gradient of the objective without R in w and in b
     box : the bounds of the slopes of R and the working set, or None

@@ -78,8 +78,6 @@ def constrained_quadratic(H: Matrix, g: Vec, x: Vec, constraint: LinearConstrain
 class Columns(NamedTuple):
     """The matrix `H = (X - 1 mean')' diag(h) (X - 1 mean')`, not formed.
 
-    Attributes
-    ----------
     X : (m, n), CSC or a Fortran-contiguous array
     h, mean, mass : (m,) weights, (n,) the mean of the rows by them, and their sum
     """
@@ -156,8 +154,6 @@ class ProximalQuadratic:
     Li, Sun and Toh (2018), A highly efficient semismooth Newton augmented Lagrangian method for solving lasso
     problems.
 
-    Attributes
-    ----------
     R : the penalty
     timed_out : True once the time limit is over
     mu : the proximal parameter that the next problem starts with; 0 before the first

@@ -29,14 +29,7 @@ class _RangeSpace(Session[Composite]):
     """Session that solves in coordinates of the span of the samples, for the squared l2 norm.
 
     The margins depend on the part of w in the span of the samples only. Outside of it `c ||w||_2^2 - <u, w>`
-    is least at `u / 2c`, for a linear function u of the normal.
-
-    Attributes
-    ----------
-    span : the coordinates
-    form : the samples in these coordinates
-    inner : the session over them
-    forming : the passes of the coordinates, until a monitor has counted them
+    is least at `u / 2c`, for a linear function u of the normal. A monitor counts the `forming` once.
     """
 
     def __init__(

@@ -35,8 +35,6 @@ Form = TypeVar("Form", bound=OutOfCoreForm)
 class PassSums(NamedTuple):
     """Sums over all rows that one screening pass returns.
 
-    Attributes
-    ----------
     shortfalls : (2, 2) by threshold and class the sums of `c_i max(0, -d_i)`, d_i the distances from it
     counts, points : (2, 3) and (2, 3, n) by class and zone the weights and weighted sums of the held rows;
         with one threshold 0 for zone 0
@@ -195,8 +193,6 @@ class ActiveSet:
 class ActiveSetWeights:
     """Weights of all rows in an answer: one state byte for each row, and weights of the active set.
 
-    Attributes
-    ----------
     caps : (2, 3) the weights of held rows with c_i = 1, by class and zone
     p : weights of the active set
     gain : the part of the active rows in the lower bound of `RowLosses`, without the penalty
@@ -232,8 +228,6 @@ class ActiveSetWeights:
 class ActiveSetRun(ABC, Generic[Form]):
     """Base class of the state of one out-of-core solve by an active set.
 
-    Attributes
-    ----------
     inner : the `solve` of the solver of the problem over the active set
     budget : the largest number of bytes of the active set
     caps : by class the weight of a row held at the cap

@@ -25,8 +25,6 @@ from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, I
 class HingeRun(ActiveSetRun[RowLosses]):
     """State of one out-of-core solve of the hinge or ramp loss.
 
-    Attributes
-    ----------
     b : the current bias
     less : by class the slope of the subtracted loss, of rows in zone 2
     slopes : (2, 3) of the held rows, by class and zone; None before the first problem

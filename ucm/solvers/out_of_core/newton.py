@@ -32,8 +32,6 @@ from ucm.numerics.newton_steps import ridge_solve
 class ClassLoss(NamedTuple):
     """Loss over the rows of one class, with its affine parameters mu and t.
 
-    Attributes
-    ----------
     side : 0 for class +1, 1 for class -1
     factor, scale : the numbers f_p and scale_p
     fixed, slopes : (2,) and (2, k) arrays, `(mu_p, t_p) = fixed + slopes u`
@@ -55,8 +53,6 @@ class ClassLoss(NamedTuple):
 class RowSums(NamedTuple):
     """Sums of one pass: values, conjugates, weights and the Hessian, by part unless stated otherwise.
 
-    Attributes
-    ----------
     losses, heights : the sums of `scale c_i l(v_i)` and of the conjugates at the weights q_i
     totals, points : the sums of q_i and, (P, n), of `q_i x_i`
     top : the largest v

@@ -176,8 +176,6 @@ class Balls(RowFunction):
     within the balls, or becomes negative, and w separates the set from 0. Then w, mu and t have the length at
     which `||w||^2 / 2 + S` is least.
 
-    Attributes
-    ----------
     counts : the weights of the rows of each class
     tol : relative gap
     """

@@ -47,8 +47,6 @@ class Relaxation:
 
     A ball of parameters is `c + F u` for `||u||_2 <= radius`.
 
-    Attributes
-    ----------
     form : the form, without couplings
     hulls : the hulls and the center of the balls, in units of their largest entry; None without hulls
     fixed : (r, r) the matrix M of the balls, in the same unit

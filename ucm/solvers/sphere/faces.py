@@ -95,13 +95,7 @@ class Faces(Solver[UnitNorm]):
 
 
 class Cuts:
-    """Cutting-plane lower bounds of f on the faces of the unit ball.
-
-    Attributes
-    ----------
-    v, best : the unit vector with the least f so far, and this value
-    passes : products with the samples
-    """
+    """Cutting-plane lower bounds of f on the faces of the unit ball, with the best unit vector v so far."""
 
     def __init__(self, form: UnitNorm, monitor: Monitor, start: Vec) -> None:
         self.form, self.monitor, self.share = form, monitor, 0.1 * monitor.tol
