@@ -612,8 +612,7 @@ class Plan:
     ) -> Guarantees:
         """Return error bounds for new data, from held-out samples and from the declared set.
 
-        Bounds by held-out samples come first, then bounds by the set at the fitted (w, b). A model with one
-        loss `Hinge(p)` has the bound by its margins.
+        Bounds by held-out samples come first, then bounds by the set at the fitted (w, b).
 
         Parameters
         ----------
