@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.audits import liblinear, libsvm, models, ridge, sgd, skglm
+from ucm.audits import liblinear, libsvm, linear_models, models, skglm
 from ucm.audits.reading import Family
 from ucm.data.validation import part_of, read
 from ucm.errors import DataError, ParameterError, brief
@@ -18,8 +18,7 @@ from ucm.errors import DataError, ParameterError, brief
 FAMILIES: tuple[Family, ...] = (
     *liblinear.FAMILIES,
     *libsvm.FAMILIES,
-    *sgd.FAMILIES,
-    *ridge.FAMILIES,
+    *linear_models.FAMILIES,
     *skglm.FAMILIES,
 )
 _WHY = {
