@@ -63,11 +63,7 @@ def innermost(estimator: Any) -> Any:
 
 
 def parts_of(estimator: Any, X: Any, y: NDArray, params: Mapping[str, Any], name: str = "") -> list[Part]:
-    """Return the estimators inside a fitted one, with the samples that reach them.
-
-    Pipelines transform the samples; searches have their best estimator; reductions of several classes one
-    estimator each.
-    """
+    """Return the estimators inside pipelines, searches and reductions, with the samples that reach them."""
     if isinstance(estimator, str | Path):
         return [Part(models.of_file(estimator, read(X), params), X, y, np.arange(y.size), name)]
     kind = type(estimator).__name__

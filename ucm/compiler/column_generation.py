@@ -183,10 +183,7 @@ class ColumnGenerationLowering(DistanceLowering):
         return replace(answer, q=padded)
 
     def _directions(self, answer: Answer) -> tuple[NDArray[np.float64], Vec, Vec]:
-        """Return the directions in which the certificate evaluates hulls, their classes and thresholds.
-
-        A threshold is the largest product of the direction with a row of the class in memory.
-        """
+        """Return the directions in which the certificate asks for hulls, their classes, and products."""
         data = self._bound(self.X, self.y)
         maps = {kind: _Recorded(self.data.samples(kind)) for kind in ("pos", "neg", "signed")}
         for kind, recorded in maps.items():

@@ -331,10 +331,7 @@ class Plan:
         ends: Sequence[float] = (),
         starts: int = 1,
     ) -> Solution:
-        """Return the `Solution` of a proof: verdict, statistics and recovered classifier.
-
-        `ends` are the objectives at the end of the starts, of which the user asked for `starts`.
-        """
+        """Return the `Solution` of a proof; `ends` are the objectives at the end of each of the `starts`."""
         certificate, verdict = self._judged(solver, proof, monitor)
         parts = self.lowering.recover(proof, bias_rule)
         if self.data.approx is not None and parts.w is not None:

@@ -356,11 +356,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return self._beyond(monitor, proof.certificate.dual if zero else None)
 
     def _beyond(self, monitor: Monitor, floor: float | None = None) -> Lowering | None:
-        """Return the lowering over the sphere, if a solve may continue with it and 0 lies in U.
-
-        `floor` is a lower bound of the optimum, which is known where a point of U counts as 0. Inner products
-        may not resolve the distance: their lowering is that of coordinates.
-        """
+        """Return the lowering over the sphere, if a solve may continue with it and 0 lies in U."""
         try:
             # few coordinates always give a direction
             with time_of(monitor if self.form.n > _SPANNED else None):

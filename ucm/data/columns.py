@@ -116,10 +116,7 @@ def of_frame(X: Any, beside: RowColumns, choice: Features) -> tuple[np.ndarray, 
 def chosen(
     kinds: Mapping[Any, str | None], beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list, RowColumns]:
-    """Return the feature names of a table, and `beside` with the label column found if its label is None.
-
-    `kinds` is that of `kinds_of`. Raises `DataError` for a missing column or one without real numbers.
-    """
+    """Return the feature names of a table, and `beside` with the label column found if its label is None."""
     names = list(kinds)
     if beside.label is None:
         candidates = [n for n in names if str(n).lower() in LABELS and n not in choice.drop]

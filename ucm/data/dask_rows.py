@@ -110,10 +110,7 @@ def _rows(X: Matrix, y: np.ndarray) -> int:
 
 # --- the source --------------------------------------------------------------------------------
 class DaskRows(BlockSource):
-    """Row source over a Dask array or data frame, whose blocks the workers hold as long as it is kept.
-
-    Raises `DataError` for chunks along columns, labels that do not fit, no real numbers.
-    """
+    """Row source over a Dask array or data frame, whose blocks the workers hold as long as it is kept."""
 
     def __init__(
         self,

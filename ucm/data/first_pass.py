@@ -277,10 +277,7 @@ def _merge(a: _BlockMoments, b: _BlockMoments) -> _BlockMoments:
 
 
 def of_moments(source: RowSource, class_weight: ClassWeight = None, factors: Factors | None = None) -> Data:
-    """Return `Data` with the moments of the classes over all rows and over named groups, without rows.
-
-    Raises `DataError` as `first_pass`, and for squares of the entries that over- or underflow.
-    """
+    """Return `Data` with the moments of the classes over all rows and over named groups, without rows."""
     labels: list = [None]
     labels += dict.fromkeys(label for _, label in (factors.model_groups if factors else ()))
     keys = tuple((sign, label) for label in labels for sign in (1.0, -1.0))

@@ -288,10 +288,7 @@ class Expansion:
         return cls(kernel, coefficients[support], samples, support, X.shape[0])
 
     def scores(self, X: Matrix) -> NDArray[np.float64]:
-        """Return f at the rows of X, which for a precomputed kernel hold k(x, x_i) for all m samples.
-
-        Raises `DataError` for another number of columns.
-        """
+        """Return f at the rows of X, which for a precomputed kernel hold k(x, x_i) for all m samples."""
         C = self.coefficients
         if self.kernel.name == "precomputed":
             if np.ndim(X) != 2 or X.shape[1] != self.m:

@@ -363,10 +363,7 @@ def _relabelled(X: Matrix, y: np.ndarray, positive: object, negative: object) ->
 
 
 class Labelled(View):
-    """A view of a source with label +1 for one class and -1 for another class or all other classes.
-
-    If `negative` is the label of another class, the rows of further classes are dropped, and m are left.
-    """
+    """A view with label +1 for one class and -1 for another one (of m rows in all) or for all others."""
 
     def __init__(
         self, inner: RowSource, positive: object, negative: object = None, m: int | None = None
@@ -444,10 +441,7 @@ class WeightedRows(View):
 
 
 def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
-    """Return the source with the features `names` of a fit in their order; raise `DataError` without all.
-
-    The source itself is returned if it has no names, or these names in this order, or if `names` is None.
-    """
+    """Return the source with the features `names` of a fit in their order, if both have names."""
     if names is None or source.features is None or list(names) == source.features:
         return source
     places = places_of(names, source.features)

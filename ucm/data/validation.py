@@ -232,10 +232,7 @@ def _sum(v: np.ndarray) -> tuple[int, int]:
 
 # --- labels, weights and groups ----------------------------------------------------------------
 def vector(name: str, values: Any, m: int) -> Any:
-    """Return labels, weights or groups as an array with one entry for each of m rows.
-
-    Raises `DataError` for hidden entries, another shape, or weights that are no numbers.
-    """
+    """Return labels, weights or groups as a validated array with one entry for each of m rows."""
     if np.ma.is_masked(values):
         raise DataError(
             f"{SAID[name][0]}: expected one for every sample, got a masked array with hidden entries; "

@@ -175,10 +175,7 @@ class _Generation(Session[Composite]):
         return answer
 
     def _begin(self, form: Composite) -> Answer | None:
-        """Fill the restricted program and return None; or return the answer of `rough` as final.
-
-        It is final if its status is "converged" or "interrupted".
-        """
+        """Fill the restricted program and return None, or the answer of `rough` if it is final."""
         everything = np.arange(form.m)
         if self.rough is not None:
             sub_monitor = self.monitor.child(self.monitor.tol)

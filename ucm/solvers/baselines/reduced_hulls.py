@@ -68,11 +68,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _ReducedHullBaseline(NearestPoint):
-    """Base class of GSK, MDM, ClipGSK and ClipMDM.
-
-    pairs : True to move weight away from one sample, False to shrink all weights of the group
-    clipped : True to move to one sample and clip the step, False to move to an extreme point
-    """
+    """Base class of GSK, MDM (in `pairs` of samples), and of their `clipped` forms."""
 
     stop: str = "gap"
     eps: float = 1e-5

@@ -100,13 +100,7 @@ def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
 
 
 class _Polytope:
-    """Polytope P of points of U, with the best w so far.
-
-    points, blocks : of U, in the coordinates of the form, and their parameters
-    hull, joined : their hull, and how many of them are in it
-    v, best : the direction, and f there
-    scale : of the points
-    """
+    """Polytope P of points of U, with their blocks and their hull, and the best direction v so far."""
 
     def __init__(self, form: UnitNorm, monitor: Monitor) -> None:
         self.form, self.monitor = form, monitor
