@@ -148,15 +148,7 @@ def brief(x: object) -> str:
 def unknown_option(
     where: str, got: Iterable[str], known: Iterable[str], params: Iterable[str] | None = None
 ) -> ParameterError:
-    """Return a `ParameterError` for unknown options that suggests the most similar known options.
-
-    Parameters
-    ----------
-    where : the function
-    got : the unknown options
-    known : the known options, without the parameters of the model
-    params : the parameters of the model, if the function takes their values as options
-    """
+    """Return a `ParameterError` for unknown options, with the most similar ones or model parameters."""
     got, known = sorted(got), list(dict.fromkeys(known))
     meant = did_you_mean(got, [*(params or ()), *known]) or ";"
     model = "" if params is None else f" the model's parameters are {', '.join(params) or 'none'};"

@@ -259,10 +259,7 @@ def _scores(answer: Answer, X: Matrix, options: Mapping[str, Any]) -> Vec:
 
 
 def _oriented(answer: Answer, part: Part, statement: Statement, X: Matrix) -> Answer:
-    """Return the answer with the signs of `decision_function`, positive for `classes_[1]`.
-
-    Libraries with the attributes of LIBSVM differ in the signs of the multipliers and of the intercept.
-    """
+    """Return the answer with the signs of `decision_function`, positive for `classes_[1]`."""
     estimator, given = part.estimator, part.X
     if not hasattr(estimator, "decision_function"):
         return answer

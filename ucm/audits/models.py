@@ -43,10 +43,7 @@ class LibsvmNuSVC(SimpleNamespace):
 
 
 def of_package(model: Any, X: Matrix, params: Mapping[str, Any]) -> Any:
-    """Return a model of the package `libsvm` or `liblinear`, by the text that it saves itself.
-
-    The weights of classes are given beside it: the model points at those of a parameter that may be gone.
-    """
+    """Return a model of the package `libsvm` or `liblinear` by its saved text, and the weights of classes."""
     p, kind = model.param, type(model).__name__
     package = sys.modules[type(model).__module__]
     save = package.libsvm.svm_save_model if kind == "svm_model" else package.liblinear.save_model

@@ -23,8 +23,6 @@ from ucm.language.terms import Loss, Penalty
 class Statement:
     """The problem that the parameters of an estimator state, for each of its two-class problems.
 
-    Attributes
-    ----------
     model : the declaration; its loss is a sum, and if `mean` the mean loss of the samples is meant
     mean : True if the loss of the estimator is divided by the number of samples
     class_weight : as the estimator has it
@@ -91,8 +89,6 @@ class Answer:
 class Family:
     """Estimators that are read alike.
 
-    Attributes
-    ----------
     names : of the classes; a subclass is read as its base class
     attributes : the parameters that tell the class from one of the same name elsewhere
     state : returns the `Statement` of an estimator, fitted or not

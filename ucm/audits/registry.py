@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.audits import liblinear, libsvm, models, ridge, sgd, skglm
+from ucm.audits import liblinear, libsvm, linear_models, models, skglm
 from ucm.audits.reading import Family
 from ucm.data.validation import part_of, read
 from ucm.errors import DataError, ParameterError, brief
@@ -18,8 +18,7 @@ from ucm.errors import DataError, ParameterError, brief
 FAMILIES: tuple[Family, ...] = (
     *liblinear.FAMILIES,
     *libsvm.FAMILIES,
-    *sgd.FAMILIES,
-    *ridge.FAMILIES,
+    *linear_models.FAMILIES,
     *skglm.FAMILIES,
 )
 _WHY = {
@@ -64,11 +63,7 @@ def innermost(estimator: Any) -> Any:
 
 
 def parts_of(estimator: Any, X: Any, y: NDArray, params: Mapping[str, Any], name: str = "") -> list[Part]:
-    """Return the estimators inside a fitted one, with the samples that reach them.
-
-    Pipelines transform the samples; searches have their best estimator; reductions of several classes one
-    estimator each.
-    """
+    """Return the estimators inside pipelines, searches and reductions, with the samples that reach them."""
     if isinstance(estimator, str | Path):
         return [Part(models.of_file(estimator, read(X), params), X, y, np.arange(y.size), name)]
     kind = type(estimator).__name__

@@ -24,10 +24,7 @@ def _parameters(name: str) -> list[Parameter]:
 
 
 def defaults(name: str) -> dict[str, float | None]:
-    """Return the default values of the positional parameters of a named model, None if required.
-
-    Alternative parameters, which are keyword-only, are left out.
-    """
+    """Return the default values of the positional parameters of a named model, None if required."""
     return {
         p.name: None if p.default is p.empty else p.default
         for p in _parameters(name)
@@ -50,10 +47,7 @@ def parsed_values(assignments: Iterable[str]) -> dict[str, float]:
 
 
 def declare(name: str, values: Mapping[str, float] | None = None) -> RobustMargin | Objective:
-    """Return the model `ucm.models.<name>` with the given parameter values.
-
-    A parameter without a value gets its default, or is relative: half of its admissible interval.
-    """
+    """Return the model `ucm.models.<name>`; a parameter without value or default is relative."""
     arguments: dict[str, Scalar] = dict(values or {})
     if name not in model_names():
         if name in models.__all__:

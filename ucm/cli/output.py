@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape as escaped
 from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -54,10 +53,7 @@ def say(text: str, out: Console | None = None) -> None:
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows the text of the current step on standard error, unless `quiet`.
-
-    On a terminal the text stands beside a spinner; elsewhere each step is a line.
-    """
+    """Yield a function that shows the current step on standard error, unless `quiet`."""
     errors = Console(stderr=True, quiet=quiet)
     if errors.is_terminal:
         with errors.status("") as status:
@@ -80,7 +76,7 @@ def table(rows: list[Row], title: str = "") -> Table:
     return columns
 
 
-def _cell(name: str, entry: Any) -> str:
+def _cell(name: str, entry: object) -> str:
     """Return a table entry as text, in the format of the column `name`."""
     match entry:
         case bool():
@@ -102,7 +98,7 @@ def write(path: str | Path, text: str, what: str) -> Path:
     return Path(path).absolute()
 
 
-def as_json(document: Any) -> str:
+def as_json(document: object) -> str:
     """Return a document as JSON text, with null in place of NaN and infinities."""
     text = json.dumps(document, default=lambda array: array.tolist())
     return json.dumps(json.loads(text, parse_constant=lambda name: None), indent=2)
@@ -153,11 +149,7 @@ def publish(
     sections: Sequence[str],
     quiet: bool,
 ) -> None:
-    """Write a self-contained HTML page and print its path; with `browser` also open the page.
-
-    Without a file the page stands in a new temporary folder. `quiet` prints no path, as where standard output
-    is JSON.
-    """
+    """Write a self-contained HTML page; print its path unless `quiet`; with `browser` open it."""
     entries = [[_cell(name, entry) for name, entry in row.items()] for row in rows]
     page = "\n".join(
         [

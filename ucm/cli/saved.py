@@ -65,10 +65,7 @@ class Saved:
                 raise ValueError(f"its {name} is {brief(getattr(self, name))}")
 
     def decision(self, X: Any, names: list[str] | None = None) -> Vec:
-        """Return `w'x + b` for the rows of X, with columns matched by name if classifier and X have names.
-
-        In a sparse table missing features are 0, and further features have no weight.
-        """
+        """Return `w'x + b` for the rows of X, with columns matched by name if classifier and X have names."""
         w = np.array(self.w)
         if self.names is not None and names is not None:
             X = X[:, places_of(self.names, names)]

@@ -66,8 +66,6 @@ class ColumnGenerationLowering(DistanceLowering):
 
     `min ||x||_q`, by generation of the rows of the hulls.
 
-    Attributes
-    ----------
     moments : the means and covariances of all rows
     X, y, places : the rows in memory, their labels, and the number of each among all rows
     data, form : these rows as bound data, and the problem over them
@@ -166,10 +164,7 @@ class ColumnGenerationLowering(DistanceLowering):
         return answer.ended("max_iter", f"{limit} passes did not reach the tolerance")
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """Return the proof of an answer, after a pass for the rows furthest out along its directions.
-
-        Rows beyond those in memory join them; the pass is left out for directions of an earlier one.
-        """
+        """Return the proof of an answer, after a pass for the rows furthest out along new directions."""
         while answer.q:
             D, sides, tops = self._directions(answer)
             new = [k for k in range(sides.size) if (D[k].tobytes(), sides[k]) not in self.seen]
@@ -188,10 +183,7 @@ class ColumnGenerationLowering(DistanceLowering):
         return replace(answer, q=padded)
 
     def _directions(self, answer: Answer) -> tuple[NDArray[np.float64], Vec, Vec]:
-        """Return the directions in which the certificate evaluates hulls, their classes and thresholds.
-
-        A threshold is the largest product of the direction with a row of the class in memory.
-        """
+        """Return the directions in which the certificate asks for hulls, their classes, and products."""
         data = self._bound(self.X, self.y)
         maps = {kind: _Recorded(self.data.samples(kind)) for kind in ("pos", "neg", "signed")}
         for kind, recorded in maps.items():
@@ -224,5 +216,5 @@ class ColumnGenerationLowering(DistanceLowering):
 
         return replace(parts, weights=None, make_weights=partial(self.source.spread, weights))
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         return super().verify(replace(solution, weights=None), tol, **options)

@@ -127,10 +127,7 @@ def compile(
 def bound(
     model: RobustMargin | Objective, X: object, y: object, kernel: object, of_samples: dict, of_kernel: dict
 ) -> tuple[Data, Gram | None]:
-    """Return the samples, bound in memory or out of core, and the Gram matrix; None without an exact kernel.
-
-    `of_samples` and `of_kernel` are the options of `compile` for the samples and for the kernel.
-    """
+    """Return the samples, bound in memory or out of core, and the Gram matrix of an exact kernel or None."""
     if not is_stored(X):
         square = isinstance(kernel, str) and kernel == "precomputed"
         data = bind(X, y, **of_samples, square=square, alone=functools.partial(lone_classes, model))
@@ -159,11 +156,7 @@ def lone_classes(model: RobustMargin | Objective) -> tuple[float, ...]:
 def bound_rows(
     model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight, kernel: object, options: dict
 ) -> Data:
-    """Return out-of-core rows as bound data: means and covariances, or counts and a sample, of one pass.
-
-    An approximate kernel takes one more pass, which draws samples. A model without a route over rows, and an
-    exact kernel, raise `DataError`.
-    """
+    """Return out-of-core rows as bound data, of one pass; an approximate kernel takes one more."""
     if is_linear(kernel, options):
         return statistics_of_rows(model, rows, class_weight)
     features = row_features(repr(model), rows, kernel, options)
@@ -195,10 +188,7 @@ def plan_of(
     began: float | None = None,
     alone: bool = False,
 ) -> Plan:
-    """Return the plan of a model for bound data: choose its lowering and its solver.
-
-    `began` is the start of the compilation by `time.perf_counter`, None for now; `alone` as of `BoundModel`.
-    """
+    """Return the plan of a model for bound data: choose its lowering and its solver."""
     check_asked(solver)
     began = time.perf_counter() if began is None else began
     if data.per_sample or model.nodes_of_type(PerSample):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -82,10 +82,7 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         return Proof(answer, found.certificate, found.certificate.primal, found.w, found.b, x)
 
     def _bounds(self, answer: Answer) -> Bounds:
-        """Return the better bounds of two: with the slopes at the normal, or those of the answer.
-
-        Where the losses are nearly flat at w, an error of w changes its slopes much more than the objective.
-        """
+        """Return the better bounds of two: with the slopes at the normal, or those of the answer."""
         w, bounds = self.problem.normal(answer.plane[0]), self.problem.bounds
         tried = [bounds(w), *([] if answer.slopes is None else [bounds(w, answer.slopes)])]
         return max(tried, key=lambda f: (f.certificate.violation <= INSIDE, f.certificate.dual))
@@ -118,6 +115,6 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return self.problem.reference_problem(scaled)
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         reference = solved(self.problem.reference_problem(), options)
         return compared(solution, reference, tol, unit=1.0)

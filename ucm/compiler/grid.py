@@ -27,8 +27,7 @@ def chosen_names(
 ) -> list[str]:  # fmt: skip
     """Return the names of the parameters to vary: one parameter, or all relative parameters together.
 
-    The given name; else all relative parameters, the only parameter, the only parameter with a lam_max, or
-    the only factor of a term. Raise `ParameterError` if it is not clear which.
+    The given name; else all relative ones, the only one, the only one with a lam_max, or the only factor.
     """
     params = list(model.params())
     if param is not None:
@@ -137,11 +136,7 @@ def spread(
 
 
 def simple_first(model: RobustMargin | Objective, data: Data, name: str, values: Vec) -> list[int]:
-    """Return the indices of the values, ordered from the most to the least regularised classifier.
-
-    Of a set, the smallest set first, for which w is nearest to the difference of the class centres; of an
-    objective, the largest weight on the penalty.
-    """
+    """Return the indices of the values, ordered from the most to the least regularised classifier."""
     order = np.argsort(values, kind="stable").tolist()
     if isinstance(model, Objective):
         terms = model.loss.nodes_of_type(TermMultiple)

@@ -267,10 +267,7 @@ def path_over_interval(
     between: Sequence[float] | None, progress: Callable[[int, Solution], object] | None,
     time_limit: TimeLimit | None,
 ) -> tuple[Data, IntervalPath]:  # fmt: skip
-    """Solve two reduced hulls over an interval, with a relative gap of at most `eps` at every value.
-
-    The solves go from the smallest set to the largest, in steps that keep this gap.
-    """
+    """Solve two reduced hulls over an interval, with a relative gap of at most `eps` at every value."""
     if is_stored(X):
         refuse_gathering(open_rows(X, y), f'path with {name}="all"')
     eps = 1e-3 if eps is None else eps

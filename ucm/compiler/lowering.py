@@ -129,10 +129,7 @@ class ExternalAnswer:
         return None if v is None else vector_of(v, size, f"certify: {name}")
 
     def per_sample(self, name: str, data: Data) -> Vec | None:
-        """Return the named entry at the samples of positive weight; None if it is not given.
-
-        Raise `DataError` for an entry that is not 0 for a sample of weight 0.
-        """
+        """Return the named entry at the samples of positive weight; None if it is not given."""
         v, nonzero = self.vector(name, data.given), data.weighing.nonzero
         if v is None or nonzero is None:
             return v
@@ -239,11 +236,7 @@ class Lowering(ABC, Generic[Form]):
 
     @classmethod
     def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
-        """Return the lowerings that this class offers for a model, the preferred one first; () for none.
-
-        `ucm.compiler.compile.LOWERINGS` lists the classes that are asked for each `BoundModel.kind`. By
-        default none, for a class that only takes over from another lowering.
-        """
+        """Return the lowerings offered for a model that `LOWERINGS` asks for, the best first; () for none."""
         return ()
 
     @property
@@ -279,10 +272,7 @@ class Lowering(ABC, Generic[Form]):
         return None
 
     def warm_start(self, warm: Solution) -> Answer | None:
-        """Return the start of a solver from an earlier solution; None, the default, for no start.
-
-        Raises `warm_start_error` for a solution of a model of another shape.
-        """
+        """Return the start of a solver from an earlier solution, or None; raises `warm_start_error`."""
         return None
 
     def run(self, solver: Solver[Form], monitor: Monitor, start: Answer | None, starts: int) -> list[Answer]:
@@ -322,5 +312,5 @@ class Lowering(ABC, Generic[Form]):
         return None
 
     @abstractmethod
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         """Compare a solution with the reference problem; `tol` is the relative gap of the solution."""

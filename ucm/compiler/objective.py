@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -135,7 +135,7 @@ class _PenalizedLowering(Lowering[Form]):
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data, self._root)
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         return verify_objective(self.at(solution), self.data, solution, self._root, tol, **options)
 
 
@@ -159,10 +159,7 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
 
     @classmethod
     def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
-        """Return the dual if the model is a pSVM, and the problem in w.
-
-        With a kernel, w has the coordinates of the span of the samples.
-        """
+        """Return the dual if the model is a pSVM, and the problem in w (with a kernel, in the span)."""
         model, data, gram, solver = bound.model, bound.data, bound.gram, bound.requested
         hidden = bound.hides_features  # penalties use the features
         if not hidden and model.nodes_of_type(Statistic):
@@ -344,17 +341,14 @@ class BestSubsetLowering(ObjectiveLowering):
         parts = (tuple(np.setdiff1d(np.flatnonzero(kind), known).tolist()) for kind in kinds)
         return replace(self.model, penalty=fixed(self.model.penalty, *parts))
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         found, count = super().verify(solution, tol, **options), int(np.count_nonzero(solution.w))
         scope = f"the best weights of the {count} features of the solution; others could be better"
         return replace(found, scope=scope)
 
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
-    """Return (p, C, lam, sample weights) of `C * Hinge(p) + lam * L2()`; None for another model, or weight 0.
-
-    Two such losses, one for each class, count as one.
-    """
+    """Return (p, C, lam, sample weights) of `C * Hinge(p) + lam * L2()`, also by class; else None."""
     G, H = model.dc()
     if model.needs or H.losses or H.penalties or model.intercept != "free":
         return None
@@ -383,8 +377,6 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
 
     Problem (17) in units of lam = 1/2, in multipliers of the samples that change in pairs.
 
-    Parameters
-    ----------
     terms : (p, C, lam, (m,) the weights of the samples)
     gram : the Gram matrix, or None without a kernel
     """
@@ -482,11 +474,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
 
 
 def negative_curvature(gram: Gram, support: np.ndarray) -> str | None:
-    """Return a message if the kernel is proven indefinite over the support vectors; else None.
-
-    Of more than `_TESTED` it takes as many, evenly spaced: a negative eigenvalue of a part is a bound of that
-    of the whole matrix.
-    """
+    """Return a message if a part of the kernel over the support vectors is indefinite; else None."""
     rows = np.flatnonzero(support)
     if gram.kernel.definite or rows.size == 0:
         return None

@@ -67,12 +67,7 @@ Form = TypeVar("Form", bound=OutOfCoreForm)
 
 
 class OutOfCoreLowering(Lowering[Form]):
-    """Base class of the lowerings over samples read block by block.
-
-    Attributes
-    ----------
-    rows : the statistics of the samples
-    """
+    """Base class of the lowerings over samples read block by block, with their statistics as `rows`."""
 
     rows: RowData
 
@@ -125,8 +120,7 @@ class OutOfCoreLowering(Lowering[Form]):
     def written(self, at: Solution | None) -> tuple[Answer, Matrix, Vec, Vec, float]:
         """Return the answer of a solution, and X, y, weights and gain of the rows in its reference problem.
 
-        The rows are the active set, or some rows of the sample; y holds labels times sample weights. All
-        other rows keep their weights. Without a solution that has the sums of a pass raise `ParameterError`.
+        y holds labels times sample weights; all other rows keep their weights.
         """
         answer = None if at is None else at.answer
         if answer is None or answer.rows is None or answer.rows.rows is None:
@@ -161,10 +155,7 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
-    """Return the form of a declared set of two hulls of rows, with weights below caps or in balls.
-
-    A set without a point raises `EmptySetError`, and a set of other parts `DataError`.
-    """
+    """Return the form of a declared set of two hulls of rows, with weights below caps or in balls."""
     declared = f"{model!r}"
     if model.norm != 2.0 or not of_hulls(model.set, curved=True):
         refuse_gathering(data.source, declared)
@@ -291,10 +282,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return Recovered(w, b, proof.x, None, rule, make_summand_points=parts, rho=rho, make_weights=weights)
 
     def _thresholds(self, row_proof: HullProof, points: NDArray[np.float64], w: Vec) -> tuple[float, float]:
-        """Return for class +1 and class -1 the score at which weights leave their bounds.
-
-        If all weights of a class are equal, it is the score of the point of the class.
-        """
+        """Return for class +1 and class -1 the score at which weights leave their bounds."""
         form = self.form
         balls = form.slacks[list(form.of)] > 0.0
         free = np.array(form.scales) < form.weight_sums if form.capped else balls
@@ -329,15 +317,12 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return reference_problem(*self._reference(at), scaled).problem
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         model, data = self._reference(solution)
         return verify(model, data, replace(solution, weights=None), tol, **options)
 
     def _reference(self, at: Solution | None) -> tuple[RobustMargin, Data]:
-        """Return the set over the rows of the reference problem, and these rows as data.
-
-        The other rows keep their weights, so that a part of the weight sums and of the radii is left.
-        """
+        """Return the set over the rows of the reference, the others with their weights, and these rows."""
         form, (answer, X, y, q, _) = self.form, self.written(at)
         side = np.where(y > 0.0, 0, 1)
         scale = np.array(form.scales)[side] * np.abs(y)
@@ -363,11 +348,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
 
 class InMemoryHullsLowering(OutOfCoreHullsLowering):
-    """The lowering of two hulls of many in-memory samples, read block by block.
-
-    The lowering of the same samples in memory takes over where 0 lies in U, and for certificates and
-    references.
-    """
+    """The lowering of two hulls of many in-memory samples, read block by block."""
 
     bias_rules = BIAS_RULES
 
@@ -417,7 +398,7 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return self.memory.reference(at, scaled)
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         return self.memory.verify(solution, tol, **options)
 
 
@@ -526,7 +507,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         data = rows_here(X, y, self.rows.weighing)
         return majorant(self.written_model, data, *answer.plane, scaled=scaled, remaining=remaining)
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         problem = self.reference(solution, True)
         return compared(
             solution,
@@ -562,10 +543,7 @@ def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_w
 
 
 def _factors(model: RobustMargin | Objective, rows: RowSource) -> Factors | None:
-    """Return the row factors of a model; None for rows without sample weights and groups.
-
-    Raise `DataError` for groups that the rows do not have, or in a model without a route over rows.
-    """
+    """Return the row factors of a model; None for rows without sample weights and groups."""
     groups = groups_in(model)
     if groups and "group" not in rows.tags:
         kind, label = groups[0]

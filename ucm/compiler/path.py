@@ -329,11 +329,7 @@ def solve_in_turn(
     solved: Callable[[Plan, Solution | None], Solution | None],
     progress: Callable[[int, Solution], object] | None = None,
 ) -> dict[int, Solution]:
-    """Return the solutions by grid index, each warm-started from the previous solution unless its w is 0.
-
-    A solver keeps its state in a session. The grid has places and values in the order of solving. `compiled`
-    and `solved` may return None.
-    """
+    """Return the solutions by grid index, each warm-started from the previous solution unless its w is 0."""
     solutions: dict[int, Solution] = {}
     start: Solution | None = None
     sessions: dict[str, Solver] = {}

@@ -331,10 +331,7 @@ class Plan:
         ends: Sequence[float] = (),
         starts: int = 1,
     ) -> Solution:
-        """Return the `Solution` of a proof: verdict, statistics and recovered classifier.
-
-        `ends` are the objectives at the end of the starts, of which the user asked for `starts`.
-        """
+        """Return the `Solution` of a proof; `ends` are the objectives at the end of each of the `starts`."""
         certificate, verdict = self._judged(solver, proof, monitor)
         parts = self.lowering.recover(proof, bias_rule)
         if self.data.approx is not None and parts.w is not None:
@@ -562,7 +559,7 @@ class Plan:
         _, solution = self._solution_with_plan("certify_local", solution)
         return certify_local(self.model, self.data, solution)
 
-    def verify(self, solution: Solution | None = None, **options: Any) -> Verification:
+    def verify(self, solution: Solution | None = None, **options: object) -> Verification:
         """Compare a solution with the optimum of the CVXPY reference problem, at the tolerance of its solve.
 
         A comparison that differs names the first side that is wrong: the feasibility of a block, the primal
@@ -612,8 +609,7 @@ class Plan:
     ) -> Guarantees:
         """Return error bounds for new data, from held-out samples and from the declared set.
 
-        Bounds by held-out samples come first, then bounds by the set at the fitted (w, b). A model with one
-        loss `Hinge(p)` has the bound by its margins.
+        Bounds by held-out samples come first, then bounds by the set at the fitted (w, b).
 
         Parameters
         ----------

@@ -93,8 +93,6 @@ def bias(
 
     At `y (w'x + b) = rho` the weights leave their bounds.
 
-    Parameters
-    ----------
     rule : "multipliers" (of the mass constraints, when each class is one hull and no more: Barbero, Takeda
         and Lopez 2015, appendix E), "midpoint" (of the nearest points, when each summand uses one class),
         "means" (midpoint of the class means: Table 9 of Ito, Takeda and Toh 2015, for MM-FDA), "min_error"
@@ -219,11 +217,7 @@ def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, 
 
 
 def _translation(x: Node) -> dict[str, float]:
-    """Return by class the translation of a set or vector for a unit translation of the samples of the class.
-
-    1 for a hull or a mean, 0 for a covariance, the factor for a multiple; NaN where it is not known, as for
-    the union or intersection of sets with different translations.
-    """
+    """Return by class how far a set or vector moves with the samples; NaN where it is not known."""
     match x:
         case Samples(kind="signed"):  # of a hull: each class has mass 1/2
             return {"pos": 0.5, "neg": -0.5}
@@ -262,11 +256,7 @@ def ignores_origin(U: UncertaintySet, n: int) -> bool:
 def midpoint_of(
     U: UncertaintySet, summands: Iterable[tuple[UncertaintySet, Vec]], score: Callable[[Vec], float]
 ) -> float | None:
-    """Return b of the hyperplane midway between the class points; None if no midpoint exists.
-
-    No midpoint exists if a summand uses both classes, or the set does not move with the samples of a class.
-    `summands` are those of U, each with its contribution to the nearest point, and `score(x)` is w'x.
-    """
+    """Return b midway between the points of the classes; None if a summand uses both or does not move."""
     points = _class_points(summands)
     if points is None:
         return None
@@ -279,10 +269,7 @@ def midpoint_of(
 
 
 def _score_moments(data: Data, normal: Vec) -> list[tuple[float, float, float]]:
-    """Return (count, mean, variance) of the scores of class +1, and of class -1.
-
-    Over rows without moments they are of the sample.
-    """
+    """Return (count, mean, variance) of the scores of class +1, and of class -1; of rows in the sample."""
     if data.source is not None and data.moments is not None:
         return [
             (count, float(normal @ data.mean(kind)), float(normal @ data.covariance(kind) @ normal))
@@ -328,13 +315,9 @@ def least_error_bias(data: Data, normal: Vec, weighted: bool = True) -> float:
 def least_error(
     scores: Vec, positive: NDArray[np.bool_], costs: Vec | None, before: float | None = None
 ) -> float:
-    """Return the bias b in the middle of the widest interval of least weighted training error.
+    """Return b in the middle of the widest interval of least weighted training error, or cost.
 
-    Parameters
-    ----------
-    scores, positive : (m,) w'x, and whether the sample is of class +1
-    costs : (m,) of errors; None where each is 1
-    before : the error with all scores called positive, if there are other scores
+    `before` is the error with all of the (m,) scores called positive, if there are other scores.
     """
     order = np.argsort(scores)
     s, positive = scores[order], positive[order]
@@ -381,11 +364,7 @@ def _scores_between(X: Matrix, y: ArrayLike, normal: Vec, low: float, high: floa
 def _error_over_rows(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> float:
-    """Return the bias of least weighted training error over out-of-core rows, in two passes.
-
-    The errors cost `costs` in class +1 and class -1. The scores lie about `center` with the width `spread`;
-    scores far out are in the first or the last bin.
-    """
+    """Return the bias of least weighted training error over out-of-core rows, by bins, in two passes."""
     width = 16.0 * max(spread, 1e-280)
     counts = source.map_reduce(_histograms, normal, center, width, merge=operator.add)
     P, N = costs[0] * counts[0], costs[1] * counts[1]

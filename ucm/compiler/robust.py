@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -205,12 +205,7 @@ class _RobustLowering(Lowering[Form]):
 
 
 class DistanceLowering(_RobustLowering[MinNorm]):
-    """The lowering of a robust margin to the minimum-norm problem `min ||x||_q`.
-
-    Parameters
-    ----------
-    beyond : the solver for 0 in U; with None a solve then ends with w = 0
-    """
+    """The lowering of a robust margin to `min ||x||_q`; `beyond` is the solver for 0 in U, None for w = 0."""
 
     def __init__(
         self,
@@ -361,11 +356,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return self._beyond(monitor, proof.certificate.dual if zero else None)
 
     def _beyond(self, monitor: Monitor, floor: float | None = None) -> Lowering | None:
-        """Return the lowering over the sphere, if a solve may continue with it and 0 lies in U.
-
-        `floor` is a lower bound of the optimum, which is known where a point of U counts as 0. Inner products
-        may not resolve the distance: their lowering is that of coordinates.
-        """
+        """Return the lowering over the sphere, if a solve may continue with it and 0 lies in U."""
         try:
             # few coordinates always give a direction
             with time_of(monitor if self.form.n > _SPANNED else None):
@@ -477,7 +468,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return reference_problem(self.model, self.data.by_spectrum, scaled).problem
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         if self.data.gram is not None and solution.answer is not None:
             c = self.model.set.evaluate(self.data.over_samples, iter(solution.answer.q))[0]
             solution = replace(solution, x=self.data.by_spectrum.X.T @ c)
@@ -485,10 +476,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
 
 def _in_span(model: RobustMargin, data: Data) -> bool:
-    """True if a set is solved in the span of wide sparse samples: 10 times faster and more.
-
-    The set has a covariance or an intersection, whose dense vectors dominate the cost.
-    """
+    """True for a covariance or an intersection of wide sparse samples: dense vectors dominate the cost."""
     few = sparse.issparse(data.X) and data.m <= _COORDINATES
     if not few or data.m * data.n <= _WIDE or model.norm != 2.0 or model.set.in_features():
         return False
@@ -498,8 +486,7 @@ def _in_span(model: RobustMargin, data: Data) -> bool:
 def _by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver) -> bool:
     """True if a kernel model is solved from rows of the Gram matrix, without coordinates from a factor.
 
-    Under "auto" a kernel that is positive semidefinite by its formula has this solver; any other kernel needs
-    the factor of the Gram matrix as a proof, unless the factor costs too much.
+    Under "auto" a kernel that is definite only by its factor is factored, if that does not cost too much.
     """
     if requested == "auto" and gram.fits and not gram.kernel.definite and data.m <= _COORDINATES:
         return False
@@ -511,13 +498,7 @@ def _by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solve
 
 
 class SphereLowering(_RobustLowering[UnitNorm]):
-    """The lowering to `min f(w)` over the unit sphere for 0 in U, with `f(w) = max over U of -w'x`.
-
-    Parameters
-    ----------
-    convex : the lowering of the other side
-    floor : a lower bound of the optimum
-    """
+    """The lowering to `min f(w)` over the unit sphere for 0 in U, with `f(w) = max over U of -w'x`."""
 
     def __init__(self, convex: DistanceLowering, floor: float) -> None:
         self.model, self.data, self.image = convex.model, convex.data, convex.image
@@ -579,10 +560,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         self.unbounded = "" if self.floor > 0.0 else _NO_RULE
 
     def tighten(self, ratio: float, solution: Solution, monitor: Monitor) -> Vec | None:
-        """Search for a lower bound of at least `ratio` times the objective.
-
-        Return a better w, if the search finds one.
-        """
+        """Search for a lower bound of `ratio` times the objective; return a better w if one is found."""
         form, w, best = self.form, None, solution.objective
         if form.rank <= _FEW and not form.image.couplings:
             polytope = Facets(most=_FEW, max_points=_POINTS, ratio=ratio)
@@ -680,5 +658,5 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             )
         return linearised(self.model, self.data, self.form, at.answer, scaled).problem
 
-    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         return verify_stationary(self.model, self.data, self.form, solution, tol, **options)

@@ -55,10 +55,7 @@ def _small(form: MinNorm | Composite) -> bool:
 
 
 def _systems_pay(form: MinNorm) -> bool:
-    """True if the Newton systems of uncoupled blocks cost less than the passes that they save.
-
-    A system of order k takes k^3 operations, of wide sparse samples ten times as many as the passes take.
-    """
+    """True if Newton systems of uncoupled blocks, k^3 operations, cost less than the passes they save."""
     order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
     return not form.couplings and float(order) ** 3 <= _CUBES * _entries(form)
 
@@ -95,10 +92,7 @@ def _by_systems(form: MinNorm) -> bool:
 
 
 def _by_pairs(form: MinNorm | HingeDual) -> bool:
-    """True if pair updates of multipliers cost less than linear systems in w.
-
-    A smooth loss has small systems; the hinge loss has systems of the samples near its breakpoint.
-    """
+    """True if pair updates of multipliers cost less than linear systems in w, of samples near breakpoints."""
     if isinstance(form, MinNorm) or form.X is None:
         return True
     return form.p < 2.0 and form.X.shape[1] > (500 if form.p == 1.0 else 128)
@@ -139,8 +133,6 @@ def _faces_in_seconds(form: UnitNorm) -> bool:
 class Route:
     """A row of the route table: a solver, its purpose, and its fallback.
 
-    Attributes
-    ----------
     automatic : True for the forms that the row takes under `solver="auto"`, unless the solver refuses them
     fallback : the name of a solver of the form that continues under `solver="auto"` if this solver
         ends without proof; None for no fallback

@@ -80,7 +80,7 @@ def support(
     return heights(vector_of(d, n, "support: d"))
 
 
-def _bound(caller: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tuple[SupportFunction, int]:
+def _bound(caller: str, U: UncertaintySet | RobustMargin, *samples: object) -> tuple[SupportFunction, int]:
     """Return the support function of a set over samples, and the dimension of its space."""
     data = bind(*samples)
     model = resolved(as_model(U, caller), data)
@@ -180,10 +180,7 @@ def _height(heights: SupportFunction, d: cp.Expression) -> cp.Expression:
     height = cp.suppfunc(z, conic.constraints)(data.scale * d)
 
     def proven() -> float | None:
-        """Return the proven upper bound of the support function at d, None if d has no value.
-
-        CVXPY's own value rounds d to nine digits, and fails if d has no value.
-        """
+        """Return the proven upper bound at d, None if d has no value: CVXPY's own rounds d."""
         return None if d.value is None else heights(np.asarray(d.value)).value
 
     height._value_impl = proven

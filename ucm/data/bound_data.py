@@ -41,12 +41,7 @@ from ucm.data.validation import (
     signs_of,
     vector,
 )
-from ucm.data.weights import (
-    UNWEIGHTED,
-    EffectiveWeights,
-    members,
-    sample_weights_of,
-)
+from ucm.data.weights import UNWEIGHTED, EffectiveWeights, members, sample_weights_of
 from ucm.errors import DataError, SolverError, UCMError, brief
 
 T = TypeVar("T")
@@ -60,8 +55,6 @@ _SQUARABLE = 1e-152  # entries below it, or above its inverse, make covariances 
 class Space:
     """The Euclidean space R^n, with its inner product, q-norms and dual vectors.
 
-    Attributes
-    ----------
     resolution : relative size, to the summands of a vector, below which its norm is rounding error
     """
 
@@ -84,10 +77,7 @@ class Space:
         return self.norm(x)
 
     def direction(self, w: Vec, p: float) -> Vec | None:
-        """Return `w / ||w||_p`; None if the norm is 0 or unknown.
-
-        If the norm is 1 to rounding, w itself is returned.
-        """
+        """Return `w / ||w||_p`, or w if its norm is 1 to rounding; None if the norm is 0 or unknown."""
         length = self.norm(w, p)
         if length == 0.0:
             return None
@@ -144,10 +134,9 @@ def refuse_squares(scale: float, statistic: str) -> None:
 
 
 class GramSpace(Space):
-    """The feature space of a kernel: coefficients c stand for `sum_i c_i phi(x_i)`, scores for dual vectors.
+    """The feature space of a kernel: `<w, c> = sum w_i c_i`, `||c||^2 = c'K c`, `K c / ||c||` dual to c.
 
-    `<w, c> = sum_i w_i c_i`, `||c||^2 = c'K c`, and the dual vector of c is `K c / ||c||`: only the
-    Euclidean norm of the feature space has a meaning.
+    Coefficients c stand for `sum_i c_i phi(x_i)`; only the Euclidean norm has a meaning.
     """
 
     resolution: ClassVar[float] = 1e-7  # a norm is the root of a difference
@@ -266,10 +255,7 @@ class Data:
         )
 
     def in_gram_space(self, gram: Gram) -> Data:
-        """Return the samples as unit vectors e_i of `GramSpace`, with the inner product of the kernel.
-
-        No coordinates are computed, and only the entries of the Gram matrix that a solver requests.
-        """
+        """Return the samples as unit vectors e_i of `GramSpace`; no coordinates are computed."""
         return self.once(
             ("rows", gram),
             lambda: self.with_coordinates(sparse.eye_array(self.m, format="csr"), gram, GramSpace(gram)),
@@ -281,10 +267,7 @@ class Data:
         return self if self.space.gram is None else self.in_feature_space(self.space.gram)
 
     def in_feature_space(self, gram: Gram) -> Data:
-        """Return the samples in an orthonormal basis of their span in the feature space of a kernel.
-
-        Inner products, norms, means and covariances are those of the feature space.
-        """
+        """Return the samples in an orthonormal basis of their span in the feature space of a kernel."""
         return self.once(("features", gram), lambda: self.with_coordinates(gram.factor(), gram))
 
     def in_features(self, transformer: Any) -> Data:
@@ -412,10 +395,7 @@ class Data:
 
     @_once
     def mean(self, kind: str, group: Hashable = None) -> Vec:
-        """Return the weighted mean of the samples of a kind and group, (n,).
-
-        For `pos` and `neg` it is exact in the constant features of a dense table.
-        """
+        """Return the weighted mean (n,) of a kind and group; of a class exact in constant dense features."""
         if self.moments is not None:
             return self.moments[kind, group].mean
         count, counts = self.rows(kind, group).size, self._counts(kind, group)
@@ -443,10 +423,7 @@ class Data:
 
     @_once
     def covariance(self, kind: str, group: Hashable = None) -> NDArray[np.float64]:
-        """Return the weighted 1/m covariance of a kind and group, dense (n, n).
-
-        Its entries are exactly 0 for a feature that varies by rounding only.
-        """
+        """Return the weighted 1/m covariance (n, n) of a kind and group; 0 for a feature that only rounds."""
         if self.moments is not None:
             return self.moments[kind, group].covariance
         F = self.covariance_factor(kind, group)
@@ -471,10 +448,7 @@ class Data:
 
     @contextlib.contextmanager
     def overflow_guard(self) -> Iterator[None]:
-        """Context that turns arithmetic errors of extreme entries into `SolverError`, and hides warnings.
-
-        It has no effect if `scale` is between 1e-100 and 1e100.
-        """
+        """Context that turns arithmetic errors of extreme entries into `SolverError`, and hides warnings."""
         if 1e-100 < self.scale < 1e100:
             yield
             return

@@ -43,10 +43,7 @@ EVERY = Features()
 
 
 class RowColumns(NamedTuple):
-    """The labels, weights and groups of rows: each an array, a column name, or None.
-
-    Arrays may be any objects that are read by slices. A label that is a float is the label of every row.
-    """
+    """The labels, weights and groups of rows: each an array, a column name, one label, or None."""
 
     label: Any
     weight: Any = None
@@ -81,10 +78,7 @@ def is_frame(X: object) -> bool:
 
 
 def kinds_of(schema: Any) -> dict[Any, str | None]:
-    """Return {column: None if it holds real numbers, else its type} for a schema of Arrow, Dask or a frame.
-
-    That of Dask is the series of its `dtypes`.
-    """
+    """Return {column: None if it holds real numbers, else its type} for a schema or Dask's `dtypes`."""
     import narwhals as nw
 
     if is_frame(schema):
@@ -122,11 +116,7 @@ def of_frame(X: Any, beside: RowColumns, choice: Features) -> tuple[np.ndarray, 
 def chosen(
     kinds: Mapping[Any, str | None], beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list, RowColumns]:
-    """Return the feature names of a table, and `beside` with the label column found if its label is None.
-
-    `kinds` has for each column name None if the column holds real numbers, else its type. Raises `DataError`
-    for a missing column, no features, or a feature without real numbers or whose name is of no feature.
-    """
+    """Return the feature names of a table, and `beside` with the label column found if its label is None."""
     names = list(kinds)
     if beside.label is None:
         candidates = [n for n in names if str(n).lower() in LABELS and n not in choice.drop]

@@ -22,14 +22,7 @@ from scipy import sparse
 from ucm.data.columns import EVERY, Features, RowColumns, chosen, kinds_of
 from ucm.data.linear_map import Matrix
 from ucm.data.source import Block, BlockSource, Function, Merge, States, block_rows, over_parts, reduced
-from ucm.data.validation import (
-    SAID,
-    check_column,
-    check_table,
-    library_of,
-    no_entry,
-    vector,
-)
+from ucm.data.validation import SAID, check_column, check_table, library_of, no_entry, vector
 from ucm.data.weights import tagged
 from ucm.errors import DataError, UCMError, brief
 
@@ -100,10 +93,7 @@ def _call(*call: object) -> tuple:
 
 
 def _run(block: Block, before: tuple[list, list] | None, call: tuple, rows: int | None) -> tuple[list, list]:
-    """Call the function of a pass on the parts of a block, of `rows` rows; return their states and results.
-
-    `before` is the return value of the last pass with states.
-    """
+    """Call the function of a pass on the parts of a block; return their states and results."""
     (function, message, has_states), (X, y) = call, block
     states = (() if before is None else before[0]) if has_states else None
     return over_parts(_cut(X, y, rows), function, message, states)
@@ -120,10 +110,7 @@ def _rows(X: Matrix, y: np.ndarray) -> int:
 
 # --- the source --------------------------------------------------------------------------------
 class DaskRows(BlockSource):
-    """Row source over a Dask array or data frame, whose blocks the workers hold as long as it is kept.
-
-    Raises `DataError` for chunks along columns, labels that do not fit, no real numbers.
-    """
+    """Row source over a Dask array or data frame, whose blocks the workers hold as long as it is kept."""
 
     def __init__(
         self,
@@ -222,10 +209,9 @@ def _dask_errors() -> Iterator[None]:
 def lazy_blocks(
     X: Any, beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list, int, tuple[int | None, ...], list[str] | None]:
-    """Return the delayed blocks of a Dask collection, with feature count, rows per block and feature names.
+    """Return the delayed blocks of a collection, feature count, rows per block and feature names, or None.
 
-    A block holds samples, and one array of labels, weights and groups. The rows of a block are None if
-    unknown; the names are None for an array, or if a name is no string. Raises as `DaskRows`.
+    A block holds samples, and one array of labels, weights and groups. Raises as `DaskRows`.
     """
     frame = hasattr(X, "columns") and hasattr(X, "npartitions")
     columns, features = None, None
@@ -252,10 +238,7 @@ def lazy_blocks(
 
 
 def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
-    """Return the frame with separate Dask series added as columns, and `beside` with their names.
-
-    The blocks of a column alone may differ from the blocks of the frame, as where both are read from files.
-    """
+    """Return the frame with separate Dask series added as columns, and `beside` with their names."""
     for name, column in beside._asdict().items():
         if not is_dask(column) or hasattr(column, "chunks"):
             continue

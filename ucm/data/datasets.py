@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm.data.linear_map import Matrix
 from ucm.errors import DataError
 
 __all__ = ["load", "names", "read_npz"]
@@ -45,7 +45,7 @@ def names() -> list[str]:
     return sorted({*files, *_BUNDLED, *_OPENML})
 
 
-def load(name: str) -> tuple[Any, NDArray[np.int64]]:
+def load(name: str) -> tuple[Matrix, NDArray[np.int64]]:
     """Load a data set by name from the folder UCM_DATA, else from scikit-learn, else from OpenML.
 
     Bundled sets are two classes of the original and standardised: each feature has mean 0 and
@@ -88,7 +88,7 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]]:
     )
 
 
-def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:
+def read_npz(path: str | Path) -> tuple[Matrix, NDArray[np.int64]]:
     """Return the samples, a dense array or CSR matrix, and the labels of an `.npz` file.
 
     The file holds `y`, and either `X` or the parts `data`, `indices`, `indptr` and `shape` of a CSR matrix.

@@ -46,10 +46,7 @@ def present_limit() -> Limited | None:
 
 
 def check_time(seconds: float = 0.0) -> None:
-    """Raise `OutOfTime` unless more than `seconds` remain, before work of more than some milliseconds.
-
-    Work that nothing interrupts gives an estimate of its duration.
-    """
+    """Raise `OutOfTime` unless more than `seconds`, the length of the work ahead, remain."""
     monitor = _limited.get()
     if monitor is not None and not monitor.allows(seconds):
         raise OutOfTime("the time limit came first, while the problem was formed; raise time_limit")

@@ -35,11 +35,7 @@ class Table(NamedTuple):
 
 
 def read(
-    path: str | Path,
-    *,
-    label: str | None = None,
-    features: int | None = None,
-    zero_based: bool | None = None,
+    path: str | Path, *, label: str | None = None, features: int | None = None, zero_based: bool | None = None
 ) -> Table:
     """Read a LIBSVM or CSV file into a `Table`; the content determines the format.
 
@@ -48,8 +44,6 @@ def read(
     header. A file that ends with .gz or .bz2 is decompressed. Raises `DataError` in one line naming file and
     line.
 
-    Parameters
-    ----------
     label : where a CSV file holds its labels: "first", "last", or a name in its header; by default the column
         named label, class, target or y; else the only column of text; else the first or the last, if exactly
         one of the two holds two values

@@ -37,11 +37,7 @@ def _look(
 
 
 def drawn(X: Matrix, y: ArrayLike, steps: tuple[int, int]) -> Drawn:
-    """Draw one of every `steps[0]` rows of class +1 and of every `steps[1]` rows of class -1 of a block.
-
-    The indices have no period and differ between blocks, so that a class with few rows in each block is drawn
-    in some block.
-    """
+    """Draw one of every `steps[0]` rows of class +1, `steps[1]` of class -1 of a block, without a period."""
     y = np.asarray(y, dtype=np.float64)
     first = X[:1].data if sparse.issparse(X) else X[:1]
     rng, chosen = np.random.default_rng(zlib.crc32(first.tobytes())), []
@@ -203,10 +199,7 @@ def rows_here(X: Matrix, y: Vec, weighing: EffectiveWeights = UNWEIGHTED) -> Dat
 
 
 def in_memory(data: Data) -> RowData:
-    """Return `RowData` of samples bound in memory, each of weight 1, without a pass over the rows.
-
-    `scale` is the largest absolute entry of the drawn rows.
-    """
+    """Return `RowData` of samples bound in memory, each of weight 1, without a pass over the rows."""
     plus = int(np.count_nonzero(data.y > 0.0))
     source = open_rows(data.table, data.y)
     step = _step(source)
@@ -230,11 +223,7 @@ def _step(source: RowSource) -> int:
 def first_pass(
     source: RowSource, factors: Factors | None = None, class_weight: ClassWeight = None
 ) -> RowData:
-    """Validate and count all rows, draw a sample, and return `RowData`.
-
-    The `factors` are given where rows have weights or groups. Raises `DataError` for NaN or inf, no samples,
-    labels other than both -1 and +1, invalid weights or groups.
-    """
+    """Validate and count all rows, draw a sample, and return `RowData`; `DataError` for what is no data."""
     if source.m == 0:
         refuse_empty()
     step = _step(source)
@@ -288,10 +277,7 @@ def _merge(a: _BlockMoments, b: _BlockMoments) -> _BlockMoments:
 
 
 def of_moments(source: RowSource, class_weight: ClassWeight = None, factors: Factors | None = None) -> Data:
-    """Return `Data` with the moments of the classes over all rows and over named groups, without rows.
-
-    Raises `DataError` as `first_pass`, and for squares of the entries that over- or underflow.
-    """
+    """Return `Data` with the moments of the classes over all rows and over named groups, without rows."""
     labels: list = [None]
     labels += dict.fromkeys(label for _, label in (factors.model_groups if factors else ()))
     keys = tuple((sign, label) for label in labels for sign in (1.0, -1.0))

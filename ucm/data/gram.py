@@ -69,8 +69,6 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 class Columns:
     """The samples in columns, gamma times their squares, and how compiled code computes rows from them.
 
-    Attributes
-    ----------
     X, squares : (n, m) and (m,)
     kind : of `KINDS`, for single rows in float32; "given" where rows come many at a time
     height : rows of one product of BLAS in sums; 1 where rows are computed without it, one by one
@@ -88,10 +86,9 @@ def sliced(n: int, step: int) -> list[slice]:
 
 
 class Gram:
-    """The Gram matrix of m samples, with entries computed on demand and a cache of the last product.
+    """The Gram matrix of m samples, by entries on demand within `limit` bytes, and the last product.
 
-    X holds the samples, or the (m, m) matrix itself for a precomputed kernel; `limit` is the largest number
-    of bytes of the entries that a solver stores.
+    X holds the samples, or the (m, m) matrix itself for a precomputed kernel.
     """
 
     def __init__(self, kernel: Kernel, X: Matrix, limit: int = 200 * MEGABYTE) -> None:
@@ -129,8 +126,7 @@ class Gram:
     def columns(self) -> Columns | None:
         """The samples as compiled code takes them, or None: the kernel is not compiled or memory is short.
 
-        For an RBF kernel, samples with few zeros are centred: distances stay, and rounding is less. In
-        float32 distances lose less than inner products, which BLAS computes in blocks.
+        For an RBF kernel, samples with few zeros are centred: distances stay, and rounding is less.
         """
         X, name, cells = self.X, self.kernel.name, self.X.shape[0] * self.X.shape[1]
         if name not in _COMPILED or 8 * cells > self.limit:
@@ -201,10 +197,7 @@ class Gram:
         in_parts(fill, sliced(n, 4 * _COLUMNS), A.size * n >= _LARGE)
 
     def follow(self, coefficients: Vec) -> Vec:
-        """Return `K c` by an update of the last product for the entries of c that changed.
-
-        The product is stored as the last one, which `times` returns for the same c.
-        """
+        """Return `K c`, and keep it, by an update of the last product for the entries of c that changed."""
         last = self._last  # read once, as other threads replace it
         before, product = (np.zeros(self.m),) * 2 if last is None else last
         changed = np.flatnonzero(coefficients != before)
@@ -279,10 +272,7 @@ class Gram:
 
 @dataclass(frozen=True)
 class Expansion:
-    """The kernel expansion `f(x) = sum_i c_i k(x_i, x)`.
-
-    The coefficients are (k,), or (k, r) for r functions.
-    """
+    """The kernel expansion `f(x) = sum_i c_i k(x_i, x)`, c (k,), or (k, r) for r functions."""
 
     kernel: Kernel
     coefficients: NDArray[np.float64]
@@ -298,10 +288,7 @@ class Expansion:
         return cls(kernel, coefficients[support], samples, support, X.shape[0])
 
     def scores(self, X: Matrix) -> NDArray[np.float64]:
-        """Return f at the rows of X, which for a precomputed kernel hold k(x, x_i) for all m samples.
-
-        Raises `DataError` for another number of columns.
-        """
+        """Return f at the rows of X, which for a precomputed kernel hold k(x, x_i) for all m samples."""
         C = self.coefficients
         if self.kernel.name == "precomputed":
             if np.ndim(X) != 2 or X.shape[1] != self.m:

@@ -115,11 +115,7 @@ def _some(X: Matrix, y: np.ndarray, step: int) -> tuple[Matrix, NDArray[np.intp]
 
 
 def some_of(rows: RowSource, approx: Any) -> tuple[Matrix, Vec | None]:
-    """Return rows of positive weight, as a sample for `kernel_approx`, and their weights or None.
-
-    The sample has rows of every block, in all about 2000, or twice the number of features if that is more.
-    Raises `DataError` for NaN and inf.
-    """
+    """Return rows of positive weight of every block, max(2000, 2 n) in all, and their weights or None."""
     rank = getattr(approx, "n_components", approx)
     step = max(1, rows.m // max(_SAMPLE, 2 * int(rank) if COUNT.holds(rank) else 0))
     tables, places, weights, sizes = zip(*rows.map_reduce(_some, step), strict=True)

@@ -16,10 +16,7 @@ from ucm.errors import ParameterError, unknown_option
 
 
 def with_kernel(kernel: object, data: Data, options: dict) -> tuple[Data, Gram | None]:
-    """Return the samples, or their approximate kernel features, and the Gram matrix of an exact kernel.
-
-    The entries of the Gram matrix are computed on demand; there is none without a kernel.
-    """
+    """Return the samples, or their approximate kernel features, and the Gram matrix of an exact kernel."""
     if is_linear(kernel, options):
         return data, None
     if options.get("kernel_approx") is not None:
@@ -68,10 +65,7 @@ def _check_no_options(options: dict) -> None:
 
 
 def _kernel(kernel: object, X: Matrix, weights: Vec | None, options: dict) -> tuple[Kernel, int]:
-    """Return the kernel of the options, validated on X, and the memory limit of its Gram matrix.
-
-    A given matrix, or a callable, that is not symmetric raises `DataError`.
-    """
+    """Return the kernel of the options, validated on X, and the memory limit of its Gram matrix."""
     options = {name: x for name, x in options.items() if name != "kernel_approx"}
     resolved, limit = kernel_of(kernel, X, weights, **options)
     if resolved.name == "precomputed":

@@ -164,8 +164,6 @@ def kernel_of(kernel: object, X: Matrix, weights: Vec | None = None, /, **option
 
     Raises `ParameterError` for an unknown kernel or option, or a number out of range.
 
-    Parameters
-    ----------
     kernel : a name of `Kernel`, or a callable
     X : (m, n) samples, which gamma="scale" and "auto" refer to
     weights : (m,) of the samples in var(X); None for equal weights

@@ -76,13 +76,9 @@ def stored_entries(X: Matrix) -> int:
 
 
 class RowMap(LinearMap):
-    """The linear map `q -> sum_i s_i q_i (x_i - c)` for vectors x_i in the rows of a matrix.
+    """The linear map `q -> sum_i s_i q_i (x_i - c)` of the rows x_i of X (d, n), not copied; c None for 0.
 
-    Parameters
-    ----------
-    X : (d, n) array or CSR matrix, which is not copied
-    s : (d,) factors of the rows, or one factor of all; None for 1
-    c : (n,) the center; None for 0
+    s are (d,) factors of the rows, or one of all; None for 1.
     """
 
     def __init__(self, X: Matrix, s: Vec | float | None = None, c: Vec | None = None) -> None:
@@ -309,10 +305,7 @@ class HStack(LinearMap):
 
 
 class VStack(LinearMap):
-    """The vertical stack of scaled linear maps of one parameter, `q -> (a_1 A_1 q; ...; a_k A_k q)`.
-
-    Each row is (factor, number of rows, map or None for zeros).
-    """
+    """The vertical stack `q -> (a_1 A_1 q; ...)` of rows (factor, number of rows, map or None for zeros)."""
 
     def __init__(self, rows: list[tuple[float, int, LinearMap | None]], d: int) -> None:
         ends = np.cumsum([n for _, n, _ in rows])

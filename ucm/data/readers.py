@@ -103,20 +103,14 @@ def open_rows(
 
 
 def has_columns(X: object) -> bool:
-    """True if X is a pyarrow object, a data frame, or a path to a Parquet, Arrow or CSV table.
-
-    A path of unknown suffix counts as a folder of Parquet.
-    """
+    """True if X is a pyarrow object, a data frame, or a path to a Parquet, Arrow or CSV table."""
     if isinstance(X, str | Path):
         return SUFFIXES.get(Path(X).suffix.lower(), "parquet") in _TABLES
     return library_of(X) == "pyarrow" or is_frame(X)
 
 
 def feature_rows(X: object, names: list[str] | None) -> RowSource:
-    """Return a row source with label 0 for every row; of a table, with the columns `names` or all.
-
-    A row source X is returned unchanged.
-    """
+    """Return a row source with label 0 for every row; of a table, with the columns `names` or all."""
     if isinstance(X, RowSource):
         return X
     by_name = names is not None and has_columns(X)

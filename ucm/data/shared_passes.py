@@ -70,8 +70,7 @@ class _PassRequest:
 class SharedPasses(View):
     """Row source that serves the pass requests of concurrent computations in one pass over the rows.
 
-    A pass begins when each computation of `run` that is under way waits for a pass. It reads the rows, and
-    makes each view of them, once; the results are those of the computations one after the other.
+    A pass begins when each computation under way waits for one; each view is made once.
     """
 
     def __init__(self, inner: RowSource) -> None:
@@ -87,10 +86,7 @@ class SharedPasses(View):
         return repr(self.inner)
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Run jobs that make passes over this source concurrently, and return their results in order.
-
-        At most ten jobs run at a time. An error of a job is raised when all jobs have ended.
-        """
+        """Run jobs that make passes concurrently, ten at a time; return their results in order."""
         if len(jobs) < 2:
             return [job() for job in jobs]
         self._left, stop = len(jobs), None

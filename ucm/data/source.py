@@ -222,10 +222,7 @@ def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
 def over_parts(
     parts: Iterable[Block], function: Function, message: tuple, before: Sequence[Any] | None
 ) -> tuple[list, list]:
-    """Call a function on every part of a block, and return (states, results) of the parts.
-
-    The states `before` are empty before the first pass, and None for a function without states.
-    """
+    """Call a function on every part of a block, and return (states, results) of the parts."""
     if before is None:
         return [], [function(X, y, *message) for X, y in parts]
     pairs = zip(parts, before or repeat(None))
@@ -239,10 +236,7 @@ def block_rows(bytes_of_row: float) -> int:
 
 
 def by_parts(function: Function, X: Matrix, y: ArrayLike, merge: Merge) -> Any:
-    """Return the merged results of `function(rows, X[rows], y[rows])` over slices of the rows of a block.
-
-    The vectors of a slice stay in the cache of a processor.
-    """
+    """Return the merged results of `function(rows, X[rows], y[rows])` over slices, small for the cache."""
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     parts = (slice(k, k + _PART) for k in range(0, max(y.size, 1), _PART))
     return functools.reduce(merge, (function(p, X[p], y[p]) for p in parts))
@@ -338,10 +332,7 @@ class View(RowSource):
 
 
 def _fold_of_rows(X: Matrix, y: np.ndarray, count: int, classes: np.ndarray) -> NDArray[np.intp]:
-    """Return the fold of every row of a block.
-
-    The rows of a label take the folds in turn, from a random fold on; the seed is the first row of the block.
-    """
+    """Return the fold of every row: those of a label take turns, from a fold drawn by the first row."""
     labels, folds = untagged(y)[0], np.zeros(len(y), dtype=np.intp)
     first = X[:1].data if sparse.issparse(X) else np.ascontiguousarray(X[:1])
     rng = np.random.default_rng(zlib.crc32(first.tobytes()))
@@ -372,10 +363,7 @@ def _relabelled(X: Matrix, y: np.ndarray, positive: object, negative: object) ->
 
 
 class Labelled(View):
-    """A view of a source with label +1 for one class and -1 for another class or all other classes.
-
-    If `negative` is the label of another class, the rows of further classes are dropped, and m are left.
-    """
+    """A view with label +1 for one class and -1 for another one (of m rows in all) or for all others."""
 
     def __init__(
         self, inner: RowSource, positive: object, negative: object = None, m: int | None = None
@@ -394,11 +382,7 @@ class Labelled(View):
 
 
 def signed_rows(rows: RowSource, pos_label: object) -> tuple[RowSource, tuple[object, object]]:
-    """Return rows with labels -1 and +1, and the original labels of class -1 and class +1.
-
-    `pos_label` is the original label of class +1; None if the labels are -1 and +1 already. Raises as
-    `classes_of`.
-    """
+    """Return rows with labels -1 and +1, and the labels of class -1 and class +1 (`pos_label`, None: ±1)."""
     if pos_label is None:
         return rows, (-1, 1)
     negative, positive = signed_classes(classes_of(rows.labels(), pos_label)[0], pos_label)
@@ -457,10 +441,7 @@ class WeightedRows(View):
 
 
 def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
-    """Return the source with the features `names` of a fit in their order; raise `DataError` without all.
-
-    The source itself is returned if it has no names, or these names in this order, or if `names` is None.
-    """
+    """Return the source with the features `names` of a fit in their order, if both have names."""
     if names is None or source.features is None or list(names) == source.features:
         return source
     places = places_of(names, source.features)

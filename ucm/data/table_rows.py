@@ -22,10 +22,9 @@ _DIGITS = re.compile("([0-9]+)")
 
 
 class TableRows(FileRows):
-    """Row source over a `pyarrow.dataset`, with one block per fragment.
+    """Row source over a `pyarrow.dataset`, with one block per fragment: a row group, file or slice.
 
-    A fragment is a row group of Parquet, a file of CSV, or a slice of a table in memory, for which
-    `fragments` is None; else these are pairs (fragment, number of rows).
+    `fragments` are pairs (fragment, number of rows), None for a table in memory.
     """
 
     def __init__(
@@ -143,10 +142,7 @@ def _fragments(dataset: Any) -> list[tuple[Any, int]]:
 
 
 def _parquet(path: Path, names: list[str]) -> Any:
-    """Return the dataset of a Parquet file or folder, perhaps with Hive partitions; part 2 precedes part 10.
-
-    Strings in the named columns are dictionary-encoded.
-    """
+    """Return the dataset of Parquet, part 2 before part 10, with the named strings as dictionaries."""
     dataset = library("pyarrow", "dataset").dataset
     form = dataset.ParquetFileFormat(
         read_options={"dictionary_columns": names},

@@ -50,10 +50,7 @@ def library_of(X: object) -> str:
 
 
 def malformed(X: Matrix) -> str | None:
-    """Return a message if the indices of a sparse matrix do not fit its shape, else None.
-
-    Compiled code would read or write outside of its arrays.
-    """
+    """Return why the indices of a sparse matrix would lead compiled code outside of its arrays, else None."""
     try:
         if X.format == "coo":  # its constructor compares the indices with the shape
             sparse.coo_array((X.data, X.coords), shape=X.shape)
@@ -70,10 +67,7 @@ def malformed(X: Matrix) -> str | None:
 
 
 def refuse_unsound(X: object, name: str) -> None:
-    """Raise `DataError` for masked entries, malformed sparse matrices and Dask collections.
-
-    NumPy would compute and gather a collection of Dask.
-    """
+    """Raise `DataError` for masked entries, malformed sparse matrices and Dask collections."""
     if library_of(X) == "dask":
         raise DataError(
             f"{name}: expected samples in memory, got {brief(X)} of Dask; give X.compute() where it "
@@ -93,10 +87,9 @@ def refuse_unsound(X: object, name: str) -> None:
 
 
 def read(X: object) -> Matrix:
-    """Return X as a C-contiguous array or CSR matrix of float64, or dense float32, not copied if possible.
+    """Return X as a C-contiguous array or CSR matrix of float64 or dense float32, not copied if possible.
 
-    Raises `DataError` unless X is a table of real numbers with samples and features. A `Fingerprint` checks
-    that the entries are finite.
+    Raises `DataError` unless it is a table of real numbers; a `Fingerprint` looks for NaN and inf.
     """
     if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size:
         return np.ascontiguousarray(X)
@@ -125,10 +118,7 @@ def read(X: object) -> Matrix:
 
 
 def check_table(shape: Sequence[float], dtype: DTypeLike, kind: str = "") -> None:
-    """Raise `DataError` unless shape and dtype are those of a table of real numbers with features.
-
-    `kind` is a word about the samples for a message.
-    """
+    """Raise `DataError` unless shape and dtype are those of a table of real numbers with features."""
     if len(shape) != 2:
         raise DataError(
             f"X: expected a table (samples, features), got {kind}{len(shape)} dimension(s), shape "
@@ -171,20 +161,14 @@ def bad_entry(X: Matrix) -> Defect | None:
 
 
 def table(X: object) -> Matrix:
-    """Return X as a finite C-contiguous array or CSR matrix of float64, for samples that are used once.
-
-    Raises `DataError` as `read`, and for NaN or inf.
-    """
+    """Return X as finite C-contiguous or CSR float64, for samples used once; raises as `read`."""
     entries = as_double(read(X))
     refuse(bad_entry(entries))
     return entries
 
 
 def scale_hint(X: Matrix) -> str:
-    """Return a hint if the ranges of nonconstant features differ by a factor above 1000, else "".
-
-    With such ranges a few features determine the norms.
-    """
+    """Return a hint if the ranges of nonconstant features differ by a factor above 1000, else ""."""
     if 0 in X.shape:
         return ""
     ends = (X.max(axis=0), X.min(axis=0))
@@ -248,10 +232,7 @@ def _sum(v: np.ndarray) -> tuple[int, int]:
 
 # --- labels, weights and groups ----------------------------------------------------------------
 def vector(name: str, values: Any, m: int) -> Any:
-    """Return labels, weights or groups as an array with one entry for each of m rows.
-
-    Raises `DataError` for hidden entries, another shape, or weights that are no numbers.
-    """
+    """Return labels, weights or groups as a validated array with one entry for each of m rows."""
     if np.ma.is_masked(values):
         raise DataError(
             f"{SAID[name][0]}: expected one for every sample, got a masked array with hidden entries; "
@@ -264,10 +245,7 @@ def vector(name: str, values: Any, m: int) -> Any:
 
 
 def check_column(name: str, shape: Sequence[object], dtype: object, m: int | None) -> None:
-    """Raise `DataError` unless shape and dtype fit labels, weights or groups of m rows; None if m is unknown.
-
-    Each is a vector with one entry per row, and weights are numbers.
-    """
+    """Raise `DataError` unless shape and dtype fit labels, weights or groups of m rows (None: unknown)."""
     word, noun = SAID[name]
     if len(shape) != 1:
         raise DataError(
@@ -448,10 +426,7 @@ def _refuse_one_class(plus: float, minus: float) -> None:
 
 # --- blocks ------------------------------------------------------------------------------------
 class BlockSummary(NamedTuple):
-    """The counts, weights and largest entry of a block of rows, and its first defect.
-
-    A pair is of class +1 and class -1.
-    """
+    """The counts, weights and largest entry of a block of rows, by class, and its first defect."""
 
     rows: int
     labels: Vec  # (2,) the number of rows

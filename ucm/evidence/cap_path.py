@@ -52,8 +52,6 @@ class CappedHull:
 class CapSolution:
     """The weights, point x, dual vector w and sorted scores of the solution at one cap c.
 
-    Attributes
-    ----------
     c : the cap
     q : the weights, by block
     x, w : (n,) a point of U(c), and a dual vector about as long
@@ -88,11 +86,7 @@ class CapSolution:
 def interpolated(
     hulls: Sequence[CappedHull], first: CapSolution, last: CapSolution, c: float
 ) -> tuple[float, Vec, Vec, float]:
-    """Return t, x(t), w(t) and the lower bound `N(t) / |w(t)|` of the distance of U(c) from 0.
-
-    t is the fraction of the way from the cap of `first` to that of `last`; 0 if both caps are equal. The
-    bound is -inf where w(t) = 0.
-    """
+    """Return t, x(t), w(t) and the lower bound `N(t) / |w(t)|` of the distance; -inf where w(t) = 0."""
     t = (c - first.c) / (last.c - first.c) if last.c > first.c else 0.0
     x, w, N = (
         (1.0 - t) * one + t * other

@@ -39,10 +39,7 @@ class Certified(NamedTuple):
 
 
 def fault(suspect: str, *declared: Node) -> str:
-    """Return the text of an error about contradicting bounds, which names the suspect and custom classes.
-
-    The suspect is a part of this library; custom classes of the declaration are blamed before it.
-    """
+    """Return the text of an error about contradicting bounds: custom classes, else the suspect here."""
     classes = {type(node) for root in declared for node in root.walk()}
     custom = {cls.__name__ for cls in classes if cls.__module__.split(".")[0] != "ucm"}
     if not custom:
@@ -100,13 +97,7 @@ def bracket(
 
 
 def interval(
-    primal: float,
-    norm: float,
-    violation: float,
-    scale: float,
-    *,
-    wrong: str,
-    size: float = 0.0,
+    primal: float, norm: float, violation: float, scale: float, *, wrong: str, size: float = 0.0
 ) -> Certificate:
     """Return the certificate of the bounds `-||x||_q <= optimum <= sigma_U(-w)` of a robust model.
 
@@ -164,10 +155,7 @@ def is_proven(certificate: Certificate, tol: float) -> bool:
 
 
 def at_zero(norm: float, violation: float) -> Certificate:
-    """Return the certificate of w = 0 for a point x of U near 0: the optimum is at least `-||x||`.
-
-    There is no upper bound, as w does not have length 1.
-    """
+    """Return the certificate of w = 0 for a point x of U near 0: the optimum is at least `-||x||`."""
     return bracket(math.inf, -norm, violation, 1.0, rounding=0.0, size=1.0, wrong=None)
 
 
@@ -213,11 +201,6 @@ def certify(
     if primal + norm < -CROSSED * norm:
         size = max(size, terms())
     certificate = interval(
-        primal,
-        norm,
-        violation,
-        data.scale,
-        size=size,
-        wrong=fault("the lowering of this set", model),
+        primal, norm, violation, data.scale, size=size, wrong=fault("the lowering of this set", model)
     )
     return Certified(certificate, chosen, x, q)

@@ -44,8 +44,6 @@ _FACTORS = np.geomspace(1e-3, 1e3, 25)
 class Finding:
     """The first side of an answer that is wrong.
 
-    Attributes
-    ----------
     side : "feasibility", "primal" (w and b), "dual" (slopes, multipliers or the point of U), "primal and
         dual", "status", or "reference" if the certificate refutes the reference solver
     what : the figures
@@ -113,17 +111,10 @@ class _Examined:
 
 
 def diagnose(
-    problem: Problem,
-    answer: Answer,
-    best: float,
-    allowed: float,
-    unit: float,
-    history: Sequence[dict] = (),
+    problem: Problem, answer: Answer, best: float, allowed: float, unit: float, history: Sequence[dict] = ()
 ) -> Finding | None:
     """Return the first side of an answer that is wrong, with figures and likely causes; None if none is.
 
-    Parameters
-    ----------
     problem : the lowered problem
     answer : of a solver, in the coordinates of the form
     best : the optimum of the declared problem by a reference solver; of a problem that is not convex, of the
@@ -188,33 +179,33 @@ def _progress(history: Sequence[dict]) -> str:
 # --- feasibility -----------------------------------------------------------------------------------
 def _outside(problem: Problem, answer: Answer, allowed: float) -> Finding | None:
     """Return the finding of an answer outside of its domains; None if it lies inside."""
-    form = problem.form
-    if isinstance(form, MinNorm) and len(answer.q) == len(form.blocks):
-        violations = [b.domain.violation(v) for b, v in zip(form.blocks, answer.q, strict=True)]
-        worst = max(violations, default=0.0)
-        if worst <= max(allowed, BESIDE) or problem.certify(answer, 0.0).certificate.violation <= allowed:
-            return _too_far(form, answer)
-        k = int(np.argmax(violations))
-        what = f"block {k} of {len(violations)}: {broken_rule(form, answer.q, worst, problem.data.y)}"
-        return Finding("feasibility", what, tuple(_rescaled(form, answer.q, k)))
-    if isinstance(form, UnitNorm) and answer.w is not None:
-        length = form.length(form.lower(answer.w))
-        if abs(length - 1.0) > allowed:
-            return Finding("feasibility", f"||w||_p is {length:.6g}, not 1", ("w is not normalised",))
-    if isinstance(form, HingeDual) and answer.slopes is not None:
-        return _outside_of_box(form, answer.slopes, allowed)
-    G = form.G if isinstance(form, DifferenceOfConvex | BestSubset) else form
-    if isinstance(form, BestSubset):
-        used, k = np.count_nonzero(answer.plane[0]), value(form.support.k)
-        if used > k:
-            return Finding("feasibility", f"w has {used} nonzero entries, more than k = {k:g}",
-                           ("the entries beyond the k largest are not set to 0",))  # fmt: skip
-    if isinstance(G, Composite) and answer.w is not None:
-        broken = [R for R in G.penalties if R.value(answer.w) == np.inf]
-        if broken:
-            return Finding("feasibility", f"w lies outside of {broken[0]!r}", ("w is not projected",))
-        if not G.intercept and answer.b:
-            return Finding("feasibility", f"b is {answer.b:.4g}, not 0", ("the model has no intercept",))
+    match problem.form:
+        case MinNorm(blocks=blocks) as form if len(answer.q) == len(blocks):
+            violations = [b.domain.violation(v) for b, v in zip(blocks, answer.q, strict=True)]
+            worst = max(violations, default=0.0)
+            if worst <= max(allowed, BESIDE) or problem.certify(answer, 0.0).certificate.violation <= allowed:
+                return _too_far(form, answer)
+            k = int(np.argmax(violations))
+            what = f"block {k} of {len(violations)}: {broken_rule(form, answer.q, worst, problem.data.y)}"
+            return Finding("feasibility", what, tuple(_rescaled(form, answer.q, k)))
+        case UnitNorm() as form if answer.w is not None:
+            length = form.length(form.lower(answer.w))
+            if abs(length - 1.0) > allowed:
+                return Finding("feasibility", f"||w||_p is {length:.6g}, not 1", ("w is not normalised",))
+        case HingeDual() as form if answer.slopes is not None:
+            return _outside_of_box(form, answer.slopes, allowed)
+        case BestSubset(support=support) as form:
+            used, most = np.count_nonzero(answer.plane[0]), value(support.k)
+            if used > most:
+                return Finding("feasibility", f"w has {used} nonzero entries, more than k = {most:g}",
+                               ("the entries beyond the k largest are not set to 0",))  # fmt: skip
+    match problem.form:
+        case (Composite() as G) | DifferenceOfConvex(G=G) | BestSubset(G=G) if answer.w is not None:
+            broken = [R for R in G.penalties if R.value(answer.w) == np.inf]
+            if broken:
+                return Finding("feasibility", f"w lies outside of {broken[0]!r}", ("w is not projected",))
+            if not G.intercept and answer.b:
+                return Finding("feasibility", f"b is {answer.b:.4g}, not 0", ("the model has no intercept",))
     return None
 
 
@@ -326,18 +317,19 @@ def _causes_of_dual(at: _Examined, error: Callable[[Answer], float]) -> tuple[st
 
 def _causes_of_both(at: _Examined, error: Callable[[Answer], float]) -> tuple[str, ...]:
     """Return the changes of the problem, or of the whole answer, with which the bounds meet."""
-    form, answer = at.problem.form, at.answer
-    if isinstance(form, MinNorm):
-        return _of_distance(at, form, error) if len(answer.q) == len(form.blocks) else ()
-    if isinstance(form, HingeDual):
-        return _of_multipliers(form, answer.slopes, at, error)
-    if isinstance(form, DifferenceOfConvex):
-        return tuple(_of_difference(form, answer))
-    if isinstance(form, BestSubset):
-        form = form.G
-    if not isinstance(form, Composite) or isinstance(form, FlipComposite):  # its weights have the sum 1
-        return ()
-    return tuple(_of_composite(form, answer))
+    answer = at.answer
+    match at.problem.form:
+        case MinNorm(blocks=blocks) as form:
+            return _of_distance(at, form, error) if len(answer.q) == len(blocks) else ()
+        case HingeDual() as form:
+            return _of_multipliers(form, answer.slopes, at, error)
+        case DifferenceOfConvex() as form:
+            return tuple(_of_difference(form, answer))
+        case FlipComposite():  # its weights have the sum 1
+            return ()
+        case (Composite() as G) | BestSubset(G=G):
+            return tuple(_of_composite(G, answer))
+    return ()
 
 
 def _gap(form: Composite, answer: Answer) -> float:
@@ -454,14 +446,11 @@ def _of_distance(at: _Examined, form: MinNorm, error: Callable[[Answer], float])
 def _height(form: Any) -> Callable[[Vec, float], float] | None:
     """Return the objective of a form as a function of w and b; None if it has none."""
     match form:
-        case BestSubset():
-            form = form.G
-        case Composite() | DifferenceOfConvex():
-            pass
-        case _:
-            return None
-    G = form.G if isinstance(form, DifferenceOfConvex) else form
-    return lambda w, b: form.value(G.margins(w, b), w)
+        case (Composite() as G) | DifferenceOfConvex(G=G):
+            return lambda w, b: form.value(G.margins(w, b), w)
+        case BestSubset(G=G):
+            return _height(G)
+    return None
 
 
 def _minimiser(f: Callable[[float], float], start: float) -> float:

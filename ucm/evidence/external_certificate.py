@@ -22,17 +22,11 @@ from ucm.language.robust import RobustMargin
 
 
 def both_sides(
-    model: RobustMargin,
-    data: Data,
-    unit: Vec | None,
-    x: Vec | None,
-    violation: float,
-    broken: str = "",
+    model: RobustMargin, data: Data, unit: Vec | None, x: Vec | None, violation: float, broken: str = ""
 ) -> Certificate:
     """Return the certificate `-||x||_q <= optimum <= sigma_U(-w)` of a normal w, a point x, or both.
 
-    `unit` is w with `||w||_p = 1`, None for the dual vector of x. The lower bound is -inf where the
-    violation is NaN, for no point, or above `INSIDE`; then the certificate has the message `broken`.
+    The lower bound is -inf where the violation is NaN or above `INSIDE`; `broken` then says why.
     """
     primal, size = np.inf, 0.0
     if x is not None:
@@ -47,10 +41,7 @@ def both_sides(
 
 
 def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> str:
-    """Return a text with the violated constraints of the weights of samples, and the violations.
-
-    The labels y name the hulls of one class.
-    """
+    """Return a text with the violated constraints of the weights of samples, and the violations."""
     messages: list[str] = []
     for b, q in zip(form.blocks, blocks, strict=True):
         domain = b.domain.formula(TEXT)
@@ -83,10 +74,7 @@ def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
 
 
 def of_weights(form: MinNorm, weights: Vec) -> list[Vec]:
-    """Return the blocks of a lowered set that represent given weights of the samples.
-
-    Raises `ParameterError` where one weight for each sample does not determine all blocks.
-    """
+    """Return the blocks of a set with given weights of the samples; `ParameterError` if undetermined."""
     blocks: dict[int, Vec] = {}
     assigned = np.zeros(weights.size, dtype=bool)
     for k, b in enumerate(form.blocks):

@@ -184,11 +184,7 @@ def _held_out(solution: Solution, X: object, y: ArrayLike, level: float) -> Iter
 # --- the fit ---------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Fitted:
-    """A fitted (w, b) with its margins, and their mean and standard deviation by class.
-
-    The data are samples, with a kernel in coordinates of their span, or means and covariances alone. w
-    is None with a kernel, where `||w||_2 = 1`; b is None for a model without a b.
-    """
+    """A fitted (w, b) with its margins, and their mean and standard deviation by class."""
 
     data: Data
     solution: Solution

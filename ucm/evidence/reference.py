@@ -159,11 +159,7 @@ def majorant(
 def joint_cvxpy(
     joint: JointLoss, t: cp.Variable, data: Data, scope: Scope
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """Return a joint loss at the margins t in CVXPY, with its constraints.
-
-    It is the support function of its weights at an upper bound s of the losses, as the weights are not
-    negative.
-    """
+    """Return a joint loss at the margins t in CVXPY: the support function at bounds s, with constraints."""
     means = joint.means(lambda rows: joint.loss.cvxpy(t[rows], 1.0, scope), data)
     s = cp.Variable(means.shape[0], name="s")
     q, inside = joint.weights_cvxpy(data, scope)
@@ -276,16 +272,9 @@ class Verification:
 
 
 def explained(
-    verification: Verification,
-    problem: Problem,
-    solution: Solution,
-    arbiter: Callable[[], Verification],
+    verification: Verification, problem: Problem, solution: Solution, arbiter: Callable[[], Verification]
 ) -> Verification:
-    """Return a comparison that differs with the side that is wrong.
-
-    The reference is wrong if Clarabel, the `arbiter`, confirms a proven solution. Otherwise the answer is
-    diagnosed against the reference.
-    """
+    """Return a comparison with the side that is wrong: the reference if the arbiter refutes it, else ours."""
     if verification.agrees or solution.answer is None:
         return verification
     certificate, value = solution.certificate, verification.reference_objective
@@ -395,11 +384,7 @@ def compared(
 def verify(
     model: RobustMargin, data: Data, solution: Solution, tol: float = 1e-6, **options: object
 ) -> Verification:
-    """Solve the CVXPY problem of a set and compare its optimum with a solution.
-
-    For p = 2 the norm is strongly convex, so that the points are compared too. The options are those of
-    `cvxpy.Problem.solve`; raises `SolverError` if the reference solver fails.
-    """
+    """Solve the CVXPY problem of a set and compare optimum, for p = 2 also point, with a solution."""
     reference = reference_problem(model, data)
     result = solved(reference.unit, options, reference.z)
     if result.point is None:
@@ -415,17 +400,11 @@ def verify(
 
 
 def verify_stationary(
-    model: RobustMargin,
-    data: Data,
-    form: UnitNorm,
-    solution: Solution,
-    tol: float = 1e-6,
-    **options: object,
+    model: RobustMargin, data: Data, form: UnitNorm, solution: Solution, tol: float = 1e-6, **options: object
 ) -> Verification:
     """Verify that w is stationary: compare f(w) with the optimum of the CVXPY problem linearised at w.
 
-    It cannot confirm that w is a global optimum; a positive lower bound is held against the support function
-    of the declared set. Options and errors as of `verify`.
+    It confirms no global optimum; a positive lower bound is held against the declared support function.
     """
     reference = linearised(model, data, form, solution.answer)
     result = solved(reference.unit, options)

@@ -63,8 +63,6 @@ def _all_rows(form: RowHulls | RowLosses, weights: Vec) -> bool:
 class HullSums(NamedTuple):
     """Sums of a pass by class, as in `HullProof`, with `q_i / (scale c_i)` clipped to the domain of l*.
 
-    Attributes
-    ----------
     losses, heights, totals : the sums of `scale c_i l(v_i)`, of `scale c_i l*(q_i / (scale c_i))`, of q_i
     weights : the sums of c_i
     points : (2, n) the sums of q_i x_i
@@ -95,11 +93,7 @@ def _hull_sums(
 
 
 def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSums]:
-    """Return the certificate of the distance of two hulls of row blocks, and the sums behind it.
-
-    The lower bound is minus the norm of the point of the weights and of its way into the set, the upper bound
-    `support_of_hulls` over the norm of w.
-    """
+    """Return the certificate of the distance of two hulls of row blocks, and the sums behind it."""
     sums, norm = _sums_of_hulls(form, proof), float(np.linalg.norm(proof.w))
     moved, violation = _moved_into_hulls(form, sums)
     every = _all_rows(form, sums.weights)
@@ -120,10 +114,7 @@ def _sums_of_hulls(form: RowHulls, proof: HullProof) -> HullSums:
 
 
 def _moved_into_hulls(form: RowHulls, sums: HullSums) -> tuple[float, float]:
-    """Return an upper bound of the distance from x to the set, and the violation of its weights.
-
-    Equal and uniform weights, mixed in by `RowHulls.within`, give weights of the set.
-    """
+    """Return an upper bound of the distance from x to the set, by `RowHulls.within`, and the violation."""
     kept, shift = form.within(sums.totals, sums.heights)
     change = (1.0 - kept) * sums.totals + shift * form.data.counts
     longest = math.sqrt(form.n) * form.data.scale
@@ -137,12 +128,7 @@ def _moved_into_hulls(form: RowHulls, sums: HullSums) -> tuple[float, float]:
 def _loss_sums(
     X: Matrix, y: Vec, change: Vec | None, w: Vec, b: float, added: ByClass, subtracted: ByClass
 ) -> tuple[Vec, Table]:
-    """Return the sums of a block of rows: numbers, and `SampleDual.sums`.
-
-    The numbers are the total loss, the added losses at margins of 0, the height of the tangent plane of the
-    subtracted losses, and by class the weights of the rows. `change` are the weights of the rows, the slopes
-    of the added losses minus those of the subtracted ones.
-    """
+    """Return the sums of a block of rows: losses, heights and weights by class, and `SampleDual.sums`."""
     label, c, side = _classes(y)
     margin = label * (np.asarray(X @ w).ravel() + b)
     plus, minus = ([(loss, factor[side] * c) for loss, factor in part] for part in (added, subtracted))

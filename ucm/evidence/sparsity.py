@@ -20,8 +20,6 @@ SAMPLE = 1e-2  # the distance from the sloped part of the loss at which a sample
 class Sparsity:
     """The fraction of features with nonzero weight, and of samples that are support vectors.
 
-    Attributes
-    ----------
     features : of the features with `|w_j| > 1e-6`
     samples : of the samples that are support vectors; NaN if the model has no weights of samples
     """

@@ -34,13 +34,7 @@ _TRIALS = 3  # random w against which a lower bound is held
 
 # --- how far w is from stationary -----------------------------------------------------------------
 def certify_unit(
-    model: RobustMargin,
-    data: Data,
-    form: UnitNorm,
-    answer: Answer,
-    w: Vec,
-    floor: float,
-    size: float,
+    model: RobustMargin, data: Data, form: UnitNorm, answer: Answer, w: Vec, floor: float, size: float
 ) -> tuple[Certificate, Vec]:
     """Return the certificate of a unit normal w if 0 lies in U, and the point x of the answer.
 

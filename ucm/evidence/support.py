@@ -23,8 +23,6 @@ _ACCURACY = 1e-10  # of Clarabel, first; then its own
 class SupportValue(NamedTuple):
     """The value of a support function in one direction, with a maximiser and its error.
 
-    Attributes
-    ----------
     value : an upper bound of `max <d, x>` over the set; inf if the set is unbounded in the direction
     point : a point of the set; None if the value is inf
     error : `value - <d, point>`, so that the maximum lies in `[value - error, value]`
@@ -36,15 +34,10 @@ class SupportValue(NamedTuple):
 
 
 class SupportFunction:
-    """The support function of a declared set over bound samples.
+    """The support function of a declared set over bound samples, with the summands of a sum.
 
-    The support of a sum is the sum of the supports. A set without a maximiser in closed form, such as an
-    intersection, is solved by one conic program, built once. Its multipliers split the direction among the
-    operands, which proves the bound.
-
-    Attributes
-    ----------
-    summands : those of a sum of sets, as pairs of factor (number or matrix) and support function
+    A set without a maximiser in closed form, such as an intersection, is solved by one conic program, built
+    once. Its multipliers split the direction among the operands, which proves the bound.
     """
 
     def __init__(self, U: UncertaintySet, data: Data) -> None:

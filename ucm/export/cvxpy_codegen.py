@@ -44,10 +44,7 @@ from ucm.language.terms import (
 )
 from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
 
-_SIZES = (
-    (53, 31, 5),
-    (61, 47, 7),
-)  # samples of class +1 and -1, and features, of the two data sets
+_SIZES = ((53, 31, 5), (61, 47, 7))  # samples of class +1 and -1, and features, of the two data sets
 _SPECIAL = ["from scipy.special import ndtri"]
 _NAME = re.compile(r"\b[^\W\d]\w*")
 _WORDS = (
@@ -64,10 +61,7 @@ _ROOT = [
 
 
 class _ByName(Scope):
-    """The scope that records for every `cvxpy.Parameter` the formula of its hyperparameter as text.
-
-    `names` are those of the parameters in the program; `texts` are by the id of the `cvxpy.Parameter`.
-    """
+    """The scope that records the formula of every `cvxpy.Parameter`, by its id in `texts`."""
 
     scaled = False
 
@@ -101,8 +95,7 @@ class _ByName(Scope):
 class _Example:
     """A random data set for a model, with the source text of arrays computed from this data set.
 
-    `counts` are the numbers of samples and of features by their text; `definitions` are the texts that
-    define the samples, and `values` the values of all names.
+    `counts` has the numbers of samples and features, `definitions` the samples, `values` all by their text.
     """
 
     def __init__(self, model: Node, seed: int) -> None:
@@ -415,10 +408,7 @@ class _Program:
         ]  # fmt: skip
 
     def _joint(self, joint: JointLoss, t: cp.Variable) -> tuple[cp.Variable, list[str]]:
-        """Return a variable that stands for a joint loss, and the texts of its constraints.
-
-        It bounds the support function of the weights q at a bound s of the losses, which CVXPY dualises.
-        """
+        """Return a variable that bounds a joint loss, and the texts of its constraints, dualised by CVXPY."""
         data, printer = self.example.data, self.printer
         means = joint.means(lambda rows: joint.loss.cvxpy(t[rows], 1.0, self.scope), data)
         q, inside = joint.weights_cvxpy(data, self.scope)
@@ -471,10 +461,7 @@ def _subtracted_penalty(h: SubtractedPart, n: int) -> tuple[Text, Text]:
 
 
 def _formulas(term: Node, texts: Callable[[], tuple[object, object]]) -> tuple[Text, Text]:
-    """Return the source texts of a term and its slopes, computed by its NumPy formulas on `Text`.
-
-    A formula that branches on numbers raises `CompositionError`.
-    """
+    """Return the source of a term and its slopes by its formulas on `Text`; none may branch on numbers."""
     try:
         height, slope = texts()
     except TypeError:
@@ -488,10 +475,7 @@ def _formulas(term: Node, texts: Callable[[], tuple[object, object]]) -> tuple[T
 
 
 _SOLVE = "problem.solve(solver='CLARABEL')"  # which is always installed
-_VARIABLES = [
-    "w, b = cp.Variable(X.shape[1]), cp.Variable()",
-    "t = cp.multiply(y, X @ w + b)  # the margins",
-]
+_VARIABLES = ["w, b = cp.Variable(X.shape[1]), cp.Variable()", "t = cp.multiply(y, X @ w + b)  # the margins"]
 _WITHOUT_B = ["w = cp.Variable(X.shape[1])", "t = cp.multiply(y, X @ w)  # the margins"]
 
 

@@ -24,10 +24,7 @@ _NEUTRAL = {"multiply": "1", "true_divide": "1", "divide": "1", "add": "0", "sub
 
 
 class Text(NDArrayOperatorsMixin):
-    """The Python source of an expression, with minimal parentheses.
-
-    Arithmetic and NumPy functions of a `Text` return the `Text` of the result.
-    """
+    """The Python source of an expression, with minimal parentheses; arithmetic returns texts."""
 
     def __init__(self, source: str | ast.expr) -> None:
         self.node = ast.parse(source, mode="eval").body if isinstance(source, str) else source
@@ -120,11 +117,9 @@ def code(x: object) -> str:
 
 
 class ExpressionPrinter:
-    """A printer of CVXPY expressions as Python source, which names variables and literal matrices.
+    """A printer of CVXPY expressions as Python source; `definitions` are the variables and matrices.
 
-    `parameter` gives the text of a `cvxpy.Parameter`, `array` that of a constant array, or None for a
-    literal one; `reserved` are names that the program uses. `definitions` are the lines that define the
-    variables and the literal matrices, in order of appearance.
+    `parameter` and `array` (or None: literal) give texts of these; `reserved` are names in use.
     """
 
     def __init__(

@@ -58,12 +58,7 @@ _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rou
 
 # --- the bound -------------------------------------------------------------------------------------
 def lower_bound(
-    dual: Dual,
-    normal: Normal,
-    R: CombinedPenalty,
-    u: Vec,
-    enough: float = np.inf,
-    split: Split | None = None,
+    dual: Dual, normal: Normal, R: CombinedPenalty, u: Vec, enough: float = np.inf, split: Split | None = None
 ) -> tuple[float, float]:
     """Return the best lower bound on the segment of a dual point, and the violation of its constraints.
 
@@ -93,12 +88,9 @@ def lower_bound(
 
 # --- dual points -----------------------------------------------------------------------------------
 class Dual(ABC):
-    """A segment of dual points, from a base point to the given one, and the bound's terms on it.
+    """A segment of dual points from a base point (`rests`: beta is 0), and the bound's terms on it.
 
-    Attributes
-    ----------
-    outside : the violation of D or of `y'beta = 0` that no scaling mends, relative to the terms of the sum
-    rests : True if beta is 0 at the base point
+    `outside` is the relative violation of D or of `y'beta = 0` that no scaling mends.
     """
 
     outside: float
@@ -242,10 +234,7 @@ class SampleDual(Dual):
         return float(np.abs(self.combination).sum())
 
     def moved(self, rows: NDArray[np.float64], missed: Vec) -> SampleDual | None:
-        """Return the point after the least change of beta, in units of the room of the slopes.
-
-        The normal equations of the change leave an error, which another move corrects.
-        """
+        """Return the point after the least change of beta, in units of the room of the slopes; twice."""
         if self.class_sum is not None:
             return None
         slopes, room = np.zeros(self.y.size), np.zeros(self.y.size)
@@ -373,10 +362,7 @@ def split_at_kinks(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
 
 
 def _bracket(above: Callable[[Vec], NDArray[np.bool_]], margin: Vec) -> tuple[Vec, Vec]:
-    """Return an interval of margins around the last t at which `above` holds; it falls from True to False.
-
-    The two margins differ at a kink, or where a loss is too steep for double precision.
-    """
+    """Return an interval of margins around the last t at which `above`, which falls, holds (kinks)."""
     with np.errstate(over="ignore"):
         size = np.maximum(np.abs(margin), 1.0)
         low = high = margin

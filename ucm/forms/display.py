@@ -35,10 +35,7 @@ def shown(x: object) -> str:
 
 
 def table(rows: Iterable[Iterable[object]], head: Iterable[str] = (), marks: Iterable[str] = ()) -> Raw:
-    """Return rows as an HTML table, with numbers aligned to the right.
-
-    `head` are the names of the columns, `marks` the style of each row: "", "bold" or "grey".
-    """
+    """Return rows as an HTML table; `head` names the columns, `marks` are "", "bold" or "grey"."""
     styles = {"bold": "font-weight:bold", "grey": "opacity:.65"}
     body = [list(row) for row in rows]
     each = [styles.get(mark, "") for mark in marks] or [""] * len(body)

@@ -77,7 +77,7 @@ class SumOfHulls:
     caps: Vec
     bounds: NDArray[np.int64]
     masses: Vec
-    owner: tuple[tuple[int, Any, NDArray[np.intp], Vec], ...]
+    owner: tuple[tuple[int, slice | NDArray[np.intp], NDArray[np.intp], Vec], ...]
     shapes: tuple[int, ...]
 
     @classmethod
@@ -131,10 +131,7 @@ class SumOfHulls:
         return np.repeat(np.arange(self.masses.size), np.diff(self.bounds))
 
     def directions(self) -> NDArray[np.float64]:
-        """Return rows that span the differences of the points of U.
-
-        The rows are `z_i - mean` over the groups with free weights.
-        """
+        """Return rows that span the differences of the points of U, `z_i - mean` of the free groups."""
         parts = [np.zeros((0, self.n))]
         for g, mass in enumerate(self.masses):
             rows = slice(self.bounds[g], self.bounds[g + 1])
@@ -224,10 +221,7 @@ class SumOfHulls:
         return least_of_tangents(at, first)
 
     def nearest_kink(self, w: Vec, d: Vec) -> float:
-        """Return the least t > 0 at which another sample meets a threshold along `w + t d`; else inf.
-
-        Barbero, Takeda and Lopez (2015), equation (29); ties are ordered by the scores of d.
-        """
+        """Return the least t > 0 of a kink along `w + t d`, else inf: equation (29) of Barbero et al."""
         s, move = self.scores(w), self.scores(d)
         tolerance = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
         still = _TIED * max(float(np.abs(move).max(initial=0.0)), 1e-300)
@@ -322,12 +316,7 @@ def min_norm_point(
 
 
 def _refined(
-    fixed: Vec,
-    points: NDArray[np.float64],
-    caps: Vec,
-    group: NDArray[np.int64],
-    q: Vec,
-    monitor: Monitor,
+    fixed: Vec, points: NDArray[np.float64], caps: Vec, group: NDArray[np.int64], q: Vec, monitor: Monitor
 ) -> Vec:
     """Return q after active-set least-squares steps in the weights strictly between their bounds."""
     for _ in range(q.size):

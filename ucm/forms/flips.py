@@ -31,10 +31,7 @@ _ROUNDING = 1e-14  # of the terms of a dual point, whose sum may be 0
 
 @dataclass(frozen=True)
 class FlippedSamples:
-    """The problem at a plane w with margins t: samples X, labels y and weights c of sum 1.
-
-    `free` is False if b is 0.
-    """
+    """The problem at a plane w with margins t: X, y, weights c of sum 1; `free` is False if b is 0."""
 
     model: WassersteinObjective
     X: Matrix
@@ -112,12 +109,7 @@ class FlippedSamples:
 
 @dataclass(frozen=True)
 class FlipComposite(Composite):
-    """The composite problem of a Wasserstein ball with label flips, whose single loss has weights of sum 1.
-
-    Attributes
-    ----------
-    model : the declaration, which states how the loss and the norm of w are coupled
-    """
+    """The problem of a Wasserstein ball with label flips `model`, whose one loss has weights of sum 1."""
 
     model: WassersteinObjective = field(kw_only=True)
 

@@ -12,12 +12,7 @@ from ucm.forms.solver import Solver
 
 
 class NearestPoint(Solver[MinNorm]):
-    """Base class of the solvers of reduced convex hulls that need inner products only.
-
-    Attributes
-    ----------
-    weighted : True if it takes different bounds for samples of one class
-    """
+    """Base class of solvers of reduced hulls by inner products; `weighted` if with bounds a sample."""
 
     weighted: ClassVar[bool] = True
 

@@ -32,12 +32,7 @@ from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import joined
 from ucm.language.penalties.epigraph import Epigraph, OfFirst
 from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
-from ucm.language.terms import (
-    ConvexLoss,
-    JointLoss,
-    ProximalPenalty,
-    SubtractedPart,
-)
+from ucm.language.terms import ConvexLoss, JointLoss, ProximalPenalty, SubtractedPart
 from ucm.language.worst_mean import maximum
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
@@ -354,20 +349,14 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
 
 
 def class_totals(c: Vec | None, y: Vec) -> Vec:
-    """Return the total sample weights of class +1 and of class -1.
-
-    At w = 0 a loss of all samples is a loss of two samples with these weights.
-    """
+    """Return the weights of class +1 and class -1; at w = 0 a loss is one of two samples with these."""
     return np.array([members.sum() if c is None else c[members].sum() for members in (y > 0.0, y < 0.0)])
 
 
 def weighed(
     losses: tuple[ConvexLoss, ...], data: Data
 ) -> tuple[tuple[ConvexLoss, ...], tuple[Vec | None, ...]]:
-    """Return the distinct losses and their sample weights, 0 outside of the class or group of a loss.
-
-    Losses that differ in their class or group only become one loss.
-    """
+    """Return the distinct losses, whatever their class or group, and their weights of all samples."""
     weights: dict[ConvexLoss, Vec | None] = {}
     for loss in losses:
         everywhere, factor = of_all(loss)
@@ -580,10 +569,9 @@ class BestSubset:
 
 
 def hinged(penalties: tuple[ProximalPenalty, ...], unit: float) -> tuple[ProximalPenalty, ...] | None:
-    """Return rescaled penalties with which (w, b) / mu solves the hinge-loss problem; ramps have one mu < 1.
+    """Return penalties with which (w, b) / mu solves the hinge problem, for ramps of one mu < 1; else None.
 
-    None for mu = 1, or if a penalty is neither a norm nor a squared norm. `max(0, 1 - t)` at (w, b) is
-    `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there `mu^-k` times as much.
+    `max(0, mu - t) / mu` at mu (w, b) is `max(0, 1 - t)`; a penalty of degree k is `mu^-k` times as much.
     """
     numbers = [penalty.norms() for penalty in penalties]
     if unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):

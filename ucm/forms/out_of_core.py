@@ -100,12 +100,7 @@ def _relative(gap: float, unit: float, rounding: float, violation: float) -> flo
 
 @dataclass(frozen=True)
 class OutOfCoreForm:
-    """Base class of the forms over the samples of a row source.
-
-    Attributes
-    ----------
-    data : the source, and its statistics from the first pass
-    """
+    """Base class of the forms over the samples of a row source, with its statistics as `data`."""
 
     data: RowData
 
@@ -179,10 +174,7 @@ class RowHulls(OutOfCoreForm):
         return float(np.linalg.norm(f @ points)), float(np.abs(f) @ np.linalg.norm(points, axis=1))
 
     def bounds(self, proof: HullProof) -> tuple[float, float]:
-        """Return an upper bound of the optimum, and the norm ||x||_2, which is minus a lower bound.
-
-        The first is inf for w = 0, the second inf without a point x.
-        """
+        """Return an upper bound of the optimum (inf for w = 0), and the norm ||x||_2 (inf without x)."""
         norm = float(np.linalg.norm(proof.w))
         height = support_of_hulls(self, proof.mu, proof.t, proof.losses)
         primal = height / norm if norm > 0.0 else np.inf
@@ -302,10 +294,7 @@ class RowLosses(OutOfCoreForm):
         return straight and single and max(ends, default=-np.inf) <= max(starts, default=-np.inf)
 
     def kinks(self) -> list[tuple[float, Vec]]:
-        """Return kinks and steepest slopes by class of the added and of the subtracted losses.
-
-        Without subtracted losses the second kink is -inf, and its slopes are 0.
-        """
+        """Return by class kinks and steepest slopes of added and subtracted losses (-inf and 0 for none)."""
         found = []
         for parts in (self.losses, self.subtracted):
             kink, slopes = -np.inf, np.zeros(2)

@@ -89,10 +89,7 @@ class UnitNorm:
 
     @functools.cached_property
     def bounded(self) -> bool:
-        """True if U has no rays but lines, by f at a random direction and the opposite.
-
-        Coupled blocks may bound each other and count as bounded.
-        """
+        """True if U has no rays but lines, by f at a random direction and its opposite, or is coupled."""
         v = np.random.default_rng(0).standard_normal(self.rank)
         return bool(self.image.couplings) or all(np.isfinite(self.height(u)) for u in (v, -v))
 
@@ -139,10 +136,9 @@ class UnitNorm:
         return [c if box is None else box.project(0.0 * c) for box, c in boxes]
 
     def start(self) -> Vec:
-        """Return the default start: the difference of the barycentres or, if 0, the thinnest coordinate.
+        """Return the difference of the barycentres or, if 0, the thinnest coordinate, moved to finite f.
 
-        Both are moved to where f is finite; if it is finite nowhere, the first coordinate is returned.
-        Barbero, Takeda and Lopez (2015), section 5.5; f is least in the thinnest coordinate.
+        Barbero, Takeda and Lopez (2015), section 5.5.
         """
         v = self.inside(self.lower(self.image.matvec(self.centers())))
         scale = max((float(b.map.column_norms().max(initial=0.0)) for b in self.image.blocks), default=0.0)
@@ -170,11 +166,7 @@ class UnitNorm:
         return base + sum(k.mean(axis=0) for k in kinks)
 
     def normals(self, v: Vec) -> tuple[Vec, list[NDArray[np.float64]]]:
-        """Return the subdifferential of `||w||_p`: `base + sum over k of conv(rows of kinks[k])`.
-
-        `sign(w) |w|^(p-1)` for 1 < p < inf; for p = inf the hull of the largest coordinates, for p = 1
-        an interval for every coordinate that is 0.
-        """
+        """Return the subdifferential of `||w||_p`: `base + sum over k of conv(rows of kinks[k])`."""
         w = self.lift(v)
         size = np.abs(w)
         top = float(size.max())

@@ -25,14 +25,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import (
-    OPERATORS,
-    Kind,
-    Node,
-    Notation,
-    RotationInvariant,
-    SolvableModel,
-)
+from ucm.language.node import OPERATORS, Kind, Node, Notation, RotationInvariant, SolvableModel
 from ucm.language.parameter import Scalar, Scope, Size, named, subject
 
 Path = tuple[str, ...]

@@ -148,10 +148,7 @@ def registered_name(cls: type[Node]) -> str:
 
 
 def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING, kw_only: bool = False) -> Kept:
-    """Return a dataclass field that stores `converter(given, where)`.
-
-    `where` is the name of the class.
-    """
+    """Return a dataclass field that stores `converter(given, where)`, `where` the name of the class."""
     return field(default=default, kw_only=kw_only, metadata={"converter": converter})
 
 
@@ -164,10 +161,7 @@ def restricted(
     kw_only: bool = False,
     error: type[UCMError] = CompositionError,
 ) -> Any:
-    """Return a dataclass field whose value, that of a scalar as a number, must satisfy `holds`.
-
-    `words` state the restriction in the message of the `error`, which ends with the remedy.
-    """
+    """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy."""
 
     def check(x: object, where: str) -> None:
         if not holds(getattr(x, "value", x)):
@@ -501,10 +495,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 @functools.cache
 def _stored_as(hint: Any) -> Callable[[object, str], object]:
-    """Return the function from a value, and its place in words, to its stored form, as an annotation asks.
-
-    Whole numbers become floats where both are allowed. An unknown annotation takes any value.
-    """
+    """Return the function from a value and its place to the form that an annotation asks for."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     literals = [word for k in kinds if get_origin(k) is Literal for word in get_args(k)]
     tuples = [get_args(k) for k in kinds if get_origin(k) is tuple]
@@ -666,10 +657,7 @@ class Arithmetic(Node, Generic[Result]):
 
     @abstractmethod
     def combine(self, symbol: str, a: object, b: object) -> Result:
-        """Return `a symbol b`, or NotImplemented to defer to the other operand.
-
-        One of a and b is this node.
-        """
+        """Return `a symbol b`, one of them this node, or NotImplemented to defer to the other operand."""
 
     __add__, __radd__ = binary("+"), binary("+", swapped=True)
     __sub__, __rsub__ = binary("-"), binary("-", swapped=True)

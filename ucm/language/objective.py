@@ -189,10 +189,7 @@ class ScaledDifference(TermMultiple, Loss):
 
 # --- penalties ------------------------------------------------------------------------------------
 class ScaledPenalty(TermMultiple, ProximalPenalty):
-    """A multiple of a convex penalty by a factor c >= 0, with `(c R)*(z) = c R*(z / c)` for c > 0.
-
-    The factor 0, the end of a path, gives the zero function, also where R is infinite.
-    """
+    """A multiple of a convex penalty by c >= 0, zero for c = 0; `(c R)*(z) = c R*(z / c)` for c > 0."""
 
     factor: Scalar = restricted(lambda c: 0.0 <= c < math.inf, *_RANGE)
     term: ProximalPenalty
@@ -321,10 +318,7 @@ class Objective(SolvableModel, Term, RotationInvariant):
         default="free",
     )
     scaling: float = restricted(
-        lambda x: 0.0 < x < math.inf,
-        "scaling is a positive finite number",
-        "leave it out for 1",
-        default=1.0,
+        lambda x: 0.0 < x < math.inf, "scaling is a positive finite number", "leave it out for 1", default=1.0
     )
 
     def with_intercept(self, intercept: str | None, scaling: float = 1.0) -> Objective:
@@ -452,10 +446,7 @@ class Objective(SolvableModel, Term, RotationInvariant):
 
 
 class ConvexPart(Node):
-    """A sum of convex losses and convex functions of w, one part of a difference-of-convex split.
-
-    `joint` are the losses that are no sums over samples.
-    """
+    """A sum of convex losses (`joint` of all samples) and functions of w, a part of a DC split."""
 
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[ProximalPenalty | SubtractedPart, ...] = ()
@@ -528,10 +519,7 @@ def _factor(c: object, term: object) -> Scalar:
 
 
 def multiplied(factor: Scalar, term: Any) -> Any:
-    """Return the product of a factor and a loss, a penalty, an objective or a subtracted part.
-
-    A sum is multiplied term by term; the factor 1 returns the term itself.
-    """
+    """Return a factor times a loss, a penalty, an objective or a subtracted part, term by term."""
     if factor == 1.0:
         return term
     match term:

@@ -33,11 +33,7 @@ class _Named:
 class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
     """A scalar that depends on parameters: a `Param`, or arithmetic with `+ - * /` and constant powers.
 
-    Attributes
-    ----------
-    name : the text that a reader writes
-    value : the number at the present values of the parameters
-    relative : True if a fraction of an admissible interval stands in it
+    `name` is the text that a reader writes, `relative` whether a fraction of an interval stands in it.
     """
 
     example: ClassVar[str] = "0.3 or Param('nu', 0.3)"

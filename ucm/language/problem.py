@@ -55,8 +55,6 @@ def _at(center: VectorNode, d: str) -> str:
 def support_latex(U: UncertaintySet, d: str, depth: int = 0) -> str:
     """Return the support function of a set in LaTeX; registered by class of set.
 
-    Parameters
-    ----------
     d : the direction, a vector such as `w` or `-w`
     depth : the number of intersections around, which names the parts of a split
     """

@@ -268,10 +268,7 @@ class JointLoss(Loss):
 
 
 def loss_cvxpy(loss: ConvexLoss, margin: cp.Expression, weights: Vec | None, scope: Scope) -> cp.Expression:
-    """Return the weighted sum of a convex loss over the margins in CVXPY, without samples of weight 0.
-
-    All weights are 1 with `weights=None`.
-    """
+    """Return the weighted sum of a convex loss over the margins in CVXPY, without samples of weight 0."""
     if weights is None:
         return cp.sum(loss.cvxpy(margin, 1.0, scope))
     rows = np.flatnonzero(weights)
@@ -400,10 +397,7 @@ def _times(t: float, bound: Bound) -> Bound:
 
 
 def shrink_box(v: Vec, lower: Bound, upper: Bound, t: float = 1.0) -> Vec:
-    """Return the proximal map at v of t times the support function of a box, for t = 0 its projection.
-
-    It is v minus its projection on t times the box.
-    """
+    """Return the proximal map at v of t times the support function of a box: v minus its projection."""
     return v - np.clip(v, _times(t, lower), _times(t, upper))
 
 

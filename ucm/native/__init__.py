@@ -30,14 +30,7 @@ Vector = NDArray[np.float64]
 _HERE = Path(__file__).resolve().parent
 _FILE, _AVX2 = _HERE / "_kernels.bin", _HERE / "_kernels_avx2.bin"
 _BUILD = "run `pip install -e .` in the checkout (or, to build in place, `python build_native.py`)"
-_TYPES = {
-    "double": "f8",
-    "float": "f4",
-    "int64_t": "i8",
-    "int32_t": "i4",
-    "uint32_t": "u4",
-    "uint8_t": "u1",
-}
+_TYPES = {"double": "f8", "float": "f4", "int64_t": "i8", "int32_t": "i4", "uint32_t": "u4", "uint8_t": "u1"}
 
 
 @functools.cache
@@ -70,10 +63,7 @@ def _load() -> tuple[Any, Any, dict[str, tuple[tuple[str, str], ...]]]:
 
 @functools.cache
 def structure(name: str) -> np.dtype:
-    """Return the NumPy dtype of a C structure of `structures.h`.
-
-    C and the caller share an array of shape () with this dtype. Pointers are addresses, see `point`.
-    """
+    """Return the NumPy dtype of a C structure of `structures.h`; pointers are addresses, see `point`."""
     return _layout(_load()[0].typeof(name))
 
 

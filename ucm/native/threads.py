@@ -30,11 +30,7 @@ def _take_control() -> None:
 
 
 class _OneThread:
-    """Context with one BLAS thread: the first that enters sets the limit, the last that leaves lifts it.
-
-    The limit is of the process: contexts of several threads overlap and end in any order. `inside` names the
-    thread of each.
-    """
+    """Context with one BLAS thread for the process, until the last thread, by `inside`, leaves it."""
 
     def __init__(self) -> None:
         self.lock, self.inside, self.before = threading.Lock(), list[int](), 1
@@ -72,11 +68,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
-    """Return a context with one BLAS thread for an order below 500, else one without effect.
-
-    With more threads, those of a busy machine wait for each other (measured: a Cholesky factor of order 192
-    took 283 ms, not 1). Products with fewer than 9,000 `entries` have one thread anyway: no effect.
-    """
+    """Return a context with one BLAS thread for orders below 500 (busy threads wait), if it has an effect."""
     alone = order >= 500 or entries < _ALONE
     return nullcontext() if alone else _one_thread
 
@@ -90,10 +82,7 @@ def processors() -> int:
 
 
 def workers() -> int:
-    """Return the number of threads for compiled work: as many as BLAS may take, and 1 inside of joblib.
-
-    So OMP_NUM_THREADS and threadpoolctl limit it.
-    """
+    """Return the number of threads for compiled work: as many as BLAS may take, and 1 inside of joblib."""
     from joblib.parallel import get_active_backend
 
     nested = (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0
@@ -101,10 +90,7 @@ def workers() -> int:
 
 
 def in_parts(work: Callable[[slice], object], parts: Iterable[slice], large: bool) -> None:
-    """Call `work` for every part, on several threads if the work is `large`; each has one thread of BLAS.
-
-    The results do not depend on the number of threads, as the parts do not.
-    """
+    """Call `work` for every part, on several threads if `large`, each with one thread of BLAS."""
     threads = workers() if large else 1
     with _one_thread:
         if threads == 1:

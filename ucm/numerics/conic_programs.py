@@ -28,11 +28,7 @@ _COMPILING = {"canon_backend", "enforce_dpp", "ignore_dpp"}  # options of CVXPY 
 
 
 def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **options: Any) -> str:
-    """Solve a CVXPY problem within a time limit; return the first line of the error, or "".
-
-    The limit is the monitor's, by default that of the computation around; the time of CVXPY's compilation
-    counts. After the limit the variables have no values. The options are those of `cvxpy.Problem.solve`.
-    """
+    """Solve a CVXPY problem within a time limit; return the first line of the error, or ""."""
     import cvxpy as cp
 
     monitor = monitor or Monitor.within_limit()

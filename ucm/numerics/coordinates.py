@@ -22,6 +22,7 @@ from scipy import linalg, sparse
 from ucm.data.bound_data import Space
 from ucm.data.gram import pivoted_factor
 from ucm.data.linear_map import LinearMap, MatrixMap, Vec
+from ucm.data.linear_map import Matrix as Table
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer
@@ -30,13 +31,9 @@ Matrix = NDArray[np.float64]
 
 
 class OrthonormalCoordinates:
-    """Coordinates in an orthonormal basis of the span of dense samples X, from a QR factorisation of X'.
+    """Coordinates in an orthonormal basis of the span of dense samples, from a QR factorisation of X'.
 
     They keep what inner products lose to rounding, as of samples far from 0 or of very different lengths.
-
-    Attributes
-    ----------
-    tables, forming : as of `SpanCoordinates`
     """
 
     def __init__(self, X: Matrix) -> None:
@@ -68,7 +65,7 @@ class SpanCoordinates:
     forming : multiplications that the basis took
     """
 
-    def __init__(self, samples: Sequence[Any]) -> None:
+    def __init__(self, samples: Sequence[Table]) -> None:
         self.samples = samples
         sizes = [X.shape[0] for X in samples]
         K: Any = [[None] * len(samples) for _ in samples]
@@ -97,7 +94,7 @@ class SpanCoordinates:
         return linalg.solve_triangular(self.triangle, scores[self.pivots], lower=True)
 
 
-def span_of(X: Any) -> SpanCoordinates | OrthonormalCoordinates:
+def span_of(X: Table) -> SpanCoordinates | OrthonormalCoordinates:
     """Return coordinates in the span of samples, dense or CSR."""
     return SpanCoordinates([X]) if sparse.issparse(X) else OrthonormalCoordinates(X)
 
@@ -108,18 +105,12 @@ def columns(form: MinNorm) -> int:
 
 
 def factoring(form: MinNorm, rows: int, columns: int) -> float:
-    """Return the cost of a QR factorisation, `rows columns^2` multiplications, in passes over the data.
-
-    A pass is two multiplications for each stored entry.
-    """
+    """Return the cost of a QR factorisation in passes, two multiplications for each stored entry."""
     return rows * columns**2 / (2.0 * max(1, form.stored))
 
 
 def orthonormal_coordinates(point: Vec, maps: Iterable[LinearMap]) -> tuple[Matrix, Vec, list[Matrix]]:
-    """Return an orthonormal basis of the span of a point and map columns, and the coordinates of both.
-
-    The basis is in the columns of Q; one QR decomposition gives all.
-    """
+    """Return an orthonormal basis Q of the span of a point and map columns, and coordinates of both."""
     dense = [A.matmat(np.eye(A.shape[1])) for A in maps]
     Q, R = np.linalg.qr(np.column_stack([point, *dense]))
     ends = np.cumsum([1, *(A.shape[1] for A in dense)])
@@ -141,13 +132,7 @@ def range_space_orders(form: MinNorm) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class RangeSpace:
-    """Euclidean form in coordinates of the span of its centre and columns, with the map back.
-
-    Attributes
-    ----------
-    form : in these coordinates
-    basis, bases : orthonormal columns that span the points, and the equations of every coupling
-    """
+    """Euclidean `form` in coordinates of its span, and orthonormal columns of it and of each coupling's."""
 
     form: MinNorm
     basis: Matrix

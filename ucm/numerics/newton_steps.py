@@ -94,10 +94,7 @@ def gradient_tolerance(gap: float) -> float:
 
 
 def ridge_solve(H: Matrix, g: Vec) -> Vec:
-    """Return `H^-1 g` for a positive semidefinite H, with a ridge if H is singular to rounding.
-
-    The ridge grows until a Cholesky factor exists. The answer is 0 where entries overflow.
-    """
+    """Return `H^-1 g`, H positive semidefinite, with a growing ridge if singular; 0 where it overflows."""
     ridge, top = 0.0, float(np.diagonal(H).max())
     for _ in range(8):
         _, solution, info = _POSV(H.T, g, lower=1)  # by rows: the upper triangle of H
@@ -111,11 +108,7 @@ def ridge_solve(H: Matrix, g: Vec) -> Vec:
 
 
 def conjugate_gradients(
-    times: Callable[[Vec], Vec],
-    g: Vec,
-    accuracy: float,
-    most: int,
-    timed_out: Callable[[], bool],
+    times: Callable[[Vec], Vec], g: Vec, accuracy: float, most: int, timed_out: Callable[[], bool]
 ) -> tuple[Vec, int]:
     """Solve `H d = g` approximately by conjugate gradients; return d and the number of products with H.
 
@@ -139,20 +132,14 @@ def conjugate_gradients(
 
 
 class Formed:
-    """Solver of Newton systems that forms the matrix of the maps A_k and factors it by Cholesky.
-
-    A pass is twice as many multiplications as there are `stored` entries of the bound data.
-    """
+    """Solver of Newton systems that forms the matrix of the maps A_k and factors it by Cholesky."""
 
     def __init__(self, maps: Sequence[LinearMap], stored: int) -> None:
         self.terms = [_repeated(stacked) for stacked in maps]
         self.stored = max(1, stored)
 
     def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> tuple[Vec, float, float]:
-        """Return the direction d, by a Cholesky factorisation of the matrix, and its cost in passes.
-
-        The cost is that of products with the data, and that of forming the matrix.
-        """
+        """Return the direction d, by a Cholesky factor, and its cost in passes: forming and products."""
         H, work = np.diag(ridge), 0.0
         for (A, places), jacobian, factor in zip(self.terms, J, s, strict=True):
             work += A.squares * np.count_nonzero(jacobian.d) / max(1, jacobian.d.size)
@@ -176,11 +163,7 @@ def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]
 
 
 class ConjugateGradients:
-    """Solver of Newton systems by conjugate gradients, without forming the matrix.
-
-    An iteration costs one pass. The maps and `stored` are those of `Formed`, the rest as of
-    `conjugate_gradients`, for each system.
-    """
+    """Solver of Newton systems by conjugate gradients, a pass an iteration; fields as of `Formed`."""
 
     def __init__(
         self,

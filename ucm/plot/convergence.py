@@ -118,10 +118,7 @@ class ConvergenceDisplay(Display):
                     values = (values - end) / max(abs(end), 1e-300)
                 if y == "gap" and len(starts) == 1:
                     work, values = _with_certificate(s, x, work, values)
-                runs[start] = (
-                    work,
-                    values if y == "objective" else np.maximum(np.abs(values), _FLOOR),
-                )
+                runs[start] = (work, values if y == "objective" else np.maximum(np.abs(values), _FLOOR))
         return cls(runs, status, x, distances, tol, y).plot(ax)
 
     @classmethod

@@ -212,11 +212,7 @@ def _directions(angles: NDArray[np.float64], p: float) -> NDArray[np.float64]:
 
 
 def _minima(angles: Vec, heights: Vec, height: Callable[[float], Vec]) -> NDArray[np.float64]:
-    """Return the local minima of f as rows (angle, value), refined from the grid, in ascending order.
-
-    A minimum whose ridge to a lower minimum is below a thousandth of the range of f is an artefact of the
-    outline.
-    """
+    """Return the local minima of f, (angle, value) ascending, without artefacts of the outline."""
     f, step, minima = heights[:-1], float(angles[1]), []
     ridge = 1e-3 * max(float(np.ptp(f)), 1e-300)
     peaks = find_peaks(-np.tile(f, 3), prominence=ridge)[0] - f.size

@@ -165,15 +165,7 @@ def _triangle(a: Vec, e: Vec, b: Vec, f: Vec) -> tuple[Vec, float]:
 
 @dataclass
 class Projection:
-    """The projection `{P x : x in U}` of a declared set on a plane, callable as its support function.
-
-    Attributes
-    ----------
-    U : the set
-    data : bound samples
-    P : (2, n) orthonormal rows
-    evaluations : of the support function
-    """
+    """The projection `{P x : x in U}`, the rows of P (2, n) orthonormal, callable as its support function."""
 
     U: UncertaintySet
     data: Data

@@ -49,8 +49,6 @@ def feature_names(X: object, names: Sequence[str] | None = None) -> list[str] | 
 def plane_of(plane: object, data: Data, w: Vec | None, names: list[str] | None, who: str) -> Plane:
     """Return the `Plane` for the argument `plane` of a display.
 
-    Parameters
-    ----------
     plane : None, "features", "normal" or (2, n) array
         None is "features", for samples with two features.
     w : the normal
@@ -189,10 +187,7 @@ def problem_of(
 
 
 def problem_of_estimator(estimator: Any, X: object, y: object, who: str) -> Problem:
-    """Return the `Problem` of a fitted two-class `ucm.Classifier` and its training samples.
-
-    The classifier may stand last in a pipeline, or in a search.
-    """
+    """Return the `Problem` of a fitted two-class classifier, a pipeline or a search, and its samples."""
     estimator, X = _classifier_of(estimator, X)
     classes = getattr(estimator, "classes_", None)
     if classes is None:

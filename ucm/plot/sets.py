@@ -374,10 +374,7 @@ def _has_matrix(U: UncertaintySet) -> bool:
 
 
 def _class_sets(U: UncertaintySet) -> dict[int, UncertaintySet]:
-    """Return {+1: U+, -1: U-} with U = U+ - U-; empty if U is not such a difference of class sets.
-
-    Summands without samples are left out. Empty also if a summand takes the samples of both classes.
-    """
+    """Return {+1: U+, -1: U-} with U = U+ - U- but for summands without samples; empty for others."""
     terms: dict[int, list[UncertaintySet]] = {1: [], -1: []}
     for V, c in summands(U):
         kinds = kinds_of(V)
@@ -407,10 +404,7 @@ def _operand_outlines(
 
 
 def _joint_means(U: UncertaintySet, data: Data, P: NDArray[np.float64], rtol: float) -> dict[int, Outline]:
-    """Return for `Hull(signed)` the outline of the weighted means of each class; empty for another set.
-
-    The weights of each class sum to 1/2, so that the means have the factor 2.
-    """
+    """Return for `Hull(signed)` twice the weighted means of each class, outlined; empty for another set."""
     if not isinstance(U, Hull) or U.samples != signed:
         return {}
     outlines = {}
@@ -435,10 +429,7 @@ def _joint_means(U: UncertaintySet, data: Data, P: NDArray[np.float64], rtol: fl
 
 
 def _class_extremes(U: UncertaintySet, data: Data, solution: Solution) -> dict[int, Vec]:
-    """Return the worst-case points {+1: x+, -1: x-} of the classes; empty if undefined.
-
-    These are the summands of the nearest point, or the class means under the worst-case weights.
-    """
+    """Return the worst-case points {+1: x+, -1: x-} of the classes; empty if undefined."""
     answer, weights = solution.answer, solution.weights
     if answer is not None and answer.q:
         pair = class_points(U, data, answer.q)

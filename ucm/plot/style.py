@@ -50,16 +50,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours of one picture, by role.
-
-    Attributes
-    ----------
-    ink, paper : the text and the ground
-    soft : guide lines and notes
-    pos, neg, sum : the two classes and U
-    alert : a problem that is not convex, and its lower bound
-    series : several curves
-    """
+    """The colours of one picture, by role; `alert` is of problems that are not convex and lower bounds."""
 
     ink: str
     paper: str
@@ -99,10 +90,7 @@ def pyplot() -> Any:
 
 @contextmanager
 def canvas() -> Iterator[None]:
-    """Set the matplotlib style of pictures, with an opaque background, within the context.
-
-    On a transparent ground the ink of a light page would disappear on a dark page.
-    """
+    """Set the matplotlib style of pictures within the context, opaque: ink would vanish on dark pages."""
     plt = pyplot()
     from matplotlib.colors import to_rgba
 
@@ -128,10 +116,7 @@ def luminance(colour: ColorType) -> float:
 
 
 def palette(ax: Axes) -> Palette:
-    """Return the colours for the background of the axes, light or dark.
-
-    The ink is the colour of the axis labels.
-    """
+    """Return the colours for the background of the axes: the ink is the colour of their labels."""
     from matplotlib.colors import to_hex, to_rgba
 
     ground = next(
@@ -146,14 +131,7 @@ def palette(ax: Axes) -> Palette:
 
 def arrow(ax: Axes, tip: Vec, color: str) -> None:
     """Draw an arrow from the origin to `tip`."""
-    style = {
-        "arrowstyle": "-|>",
-        "color": color,
-        "lw": 2.2,
-        "shrinkA": 0,
-        "shrinkB": 4,
-        "mutation_scale": 17,
-    }
+    style = {"arrowstyle": "-|>", "color": color, "lw": 2.2, "shrinkA": 0, "shrinkB": 4, "mutation_scale": 17}
     ax.annotate("", tuple(tip), (0.0, 0.0), zorder=5, arrowprops=style)
 
 
@@ -177,14 +155,7 @@ def label(ax: Axes, text: str, point: Vec, direction: Vec, color: str, size: flo
 
 @dataclass(repr=False)
 class Display:
-    """The base class of the displays, with the attributes `axes_` and `figure_` of the last plot.
-
-    The attributes of a display hold the numbers of the picture.
-
-    Attributes
-    ----------
-    axes_, figure_ : of the last `plot`
-    """
+    """The base class of the displays, whose attributes hold the numbers of the picture."""
 
     axes_: Any = field(default=None, init=False)
     figure_: Any = field(default=None, init=False)
@@ -198,10 +169,7 @@ class Display:
     def _axes(
         self, ax: object, rows: int, columns: int, size: tuple[float, float]
     ) -> Iterator[NDArray[np.object_]]:
-        """Set and yield the axes of a plot: the given axes, or a new grid of `rows` by `columns`.
-
-        `size` is the width and height in inches of each new axes.
-        """
+        """Set and yield the axes of a plot, given or a new grid of `rows` by `columns` of `size` inches."""
         with canvas():
             if ax is None:
                 inches = (size[0] * columns, size[1] * rows)

@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 
 from ucm.errors import CompositionError, ParameterError, brief
 from ucm.forms.solution import Solution
-from ucm.plot.problem import (
-    MAX_SAMPLES,
-    Problem,
-    SampleOptions,
-    problem_of,
-    problem_of_estimator,
-)
+from ucm.plot.problem import MAX_SAMPLES, Problem, SampleOptions, problem_of, problem_of_estimator
 from ucm.plot.style import LINES, Display, palette
 
 if TYPE_CHECKING:

@@ -123,10 +123,7 @@ class Conic(Solver[MinNorm | Composite | WorstComposite | FlipComposite]):
         return answer.ended(status, _LEFT[status])
 
     def _penalized(self, form: Composite, monitor: Monitor) -> Answer:
-        """Solve; without a proof again with the objective in units of its value, then of the root of it.
-
-        The tolerances of the solvers are absolute, and in some units their steps fail.
-        """
+        """Solve; without a proof again in units of the value, then of its root: tolerances are absolute."""
         answer = self._penalized_once(form, monitor, 1.0)
         value, gap = form.duality_gap(answer)
         if value == np.inf:  # no unit, and no gap

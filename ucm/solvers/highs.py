@@ -34,13 +34,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, check_fields, optional
 from ucm.errors import ParameterError, SolverError
 from ucm.forms.distance import MinNorm
@@ -116,18 +116,12 @@ class HiGHS(Solver[MinNorm | Composite]):
 class _Generation(Session[Composite]):
     """Session of row and column generation: a restricted linear program over some samples and features.
 
-    Parameters
-    ----------
     features : they enter as needed where there are more than this many; None: all at once
     rough : a solver of the point to begin near, from which on samples enter as needed; None: all at once
     """
 
     def __init__(
-        self,
-        solver: Solver,
-        form: Composite,
-        features: int | None,
-        rough: Solver[Composite] | None = None,
+        self, solver: Solver, form: Composite, features: int | None, rough: Solver[Composite] | None = None
     ) -> None:
         super().__init__(solver)
         self.rough, self.all_features = rough, features is None or form.n <= features
@@ -181,10 +175,7 @@ class _Generation(Session[Composite]):
         return answer
 
     def _begin(self, form: Composite) -> Answer | None:
-        """Fill the restricted program and return None; or return the answer of `rough` as final.
-
-        It is final if its status is "converged" or "interrupted".
-        """
+        """Fill the restricted program and return None, or the answer of `rough` if it is final."""
         everything = np.arange(form.m)
         if self.rough is not None:
             sub_monitor = self.monitor.child(self.monitor.tol)
@@ -327,7 +318,7 @@ class _DualProgram:
             self.features = np.concatenate([self.features, features])
             self.program.rows(terms, -free, np.full(features.size, free))
 
-    def _signed(self, samples: Index, features: Index) -> Any:
+    def _signed(self, samples: Index, features: Index) -> Matrix:
         """Return the submatrix of samples and scaled features, with rows multiplied by the labels."""
         if self.dense:
             return self.X[np.ix_(samples, features)] / self.unit[features] * self.y[samples, None]

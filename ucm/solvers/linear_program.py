@@ -17,26 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import SolverError
 from ucm.forms.monitor import Monitor
 
 Index = NDArray[np.intp]
+Side = float | Vec
 
 _SHORT = 200_000  # entries up to which HiGHS runs in the main thread, for some 0.1 s
 
 
 class Vertex(NamedTuple):
-    """Result of the simplex method: status, primal and dual solution, pivots.
-
-    Attributes
-    ----------
-    status : "optimal", "infeasible", "unbounded", "time_limit", "max_iter" or "stopped"
-    words : what HiGHS calls it
-    x : (columns,) empty where there is none
-    dual : (rows,) slopes of the optimum in the sides of the rows; empty where there are none
-    pivots : of the simplex method
-    """
+    """Result of the simplex method: a status of ours, HiGHS's `words`, x and dual (or empty), pivots."""
 
     status: str
     words: str
@@ -50,8 +42,6 @@ class LinearProgram:
 
     It can grow and change between solves.
 
-    Parameters
-    ----------
     monitor : of the solve: its limits are those of the program, whose pivots it counts as iterations; it
         prints the log of HiGHS if that one is verbose
     options : of HiGHS, beside tolerances of 1e-10
@@ -77,7 +67,7 @@ class LinearProgram:
         self.error = highspy.HighsStatus.kError
         self.has_basis = False
 
-    def _accepted(self, code: Any) -> None:
+    def _accepted(self, code: object) -> None:
         """Raise `SolverError` if HiGHS has not taken a change of the program: entries beyond 1e15, NaN."""
         if code == self.error:
             raise SolverError(
@@ -85,7 +75,9 @@ class LinearProgram:
                 'solver="clarabel"'
             )
 
-    def columns(self, count: int, lower: Any, upper: Any, cost: float = 0.0, entries: Any = None) -> Index:
+    def columns(
+        self, count: int, lower: Side, upper: Side, cost: float = 0.0, entries: Matrix = None
+    ) -> Index:
         """Add `count` variables with `entries` (count, rows) in the existing rows; return their indices."""
         before, rows = self.highs.getNumCol(), self.highs.getNumRow()
         terms = [] if entries is None else [(np.arange(rows), entries)]
@@ -96,7 +88,7 @@ class LinearProgram:
         self._accepted(code)
         return np.arange(before, before + count)
 
-    def rows(self, terms: Sequence[tuple[Index, Any]], least: Any, most: Any) -> Index:
+    def rows(self, terms: Sequence[tuple[Index, Matrix]], least: Side, most: Side) -> Index:
         """Add rows `least <= sum_k A_k v[at_k] <= most` for terms (at_k, A_k); return their indices."""
         before, count = self.highs.getNumRow(), np.size(most)
         code = self.highs.addRows(
@@ -153,10 +145,7 @@ class LinearProgram:
         return self.highs.getModelStatus()
 
     def _run_interruptibly(self) -> None:
-        """Run HiGHS in a thread, so that Ctrl-C can stop it.
-
-        Python handles Ctrl-C in the main thread, which a call of HiGHS blocks.
-        """
+        """Run HiGHS in a thread, as Python handles Ctrl-C in the main thread only."""
         # an event, since before Python 3.13 a thread whose `join` is interrupted counts as ended
         ended = threading.Event()
 
@@ -185,16 +174,13 @@ def _without_callbacks() -> Any:
     return type("Highs", (highspy.Highs,), {"enableCallbacks": lambda self: None})
 
 
-def _each(side: Any, count: int) -> Vec:
+def _each(side: Side, count: int) -> Vec:
     """Return a scalar or a vector as a new float64 vector of length `count`."""
     return np.array(np.broadcast_to(side, count), dtype=np.float64)
 
 
-def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> tuple:
-    """Return the sum of matrices A_k, placed in the columns at_k, as CSR.
-
-    In the order of HiGHS: number of entries, row starts, column indices, entries.
-    """
+def _compressed(terms: Sequence[tuple[Index, Matrix]], shape: tuple[int, int]) -> tuple:
+    """Return the sum of matrices A_k, placed in the columns at_k, as CSR: count, starts, indices, entries."""
     if len(terms) == 1 and isinstance(terms[0][1], np.ndarray):
         at, dense = terms[0]
         start = at.size * np.arange(shape[0], dtype=np.int32)
@@ -205,11 +191,11 @@ def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> t
     i = np.concatenate([none, *(A.row for _, A in parts)])
     j = np.concatenate([none, *(at[A.col] for at, A in parts)])
     entries = np.concatenate([np.zeros(0), *(A.data for _, A in parts)])
-    A: Any = sparse.csr_array((entries, (i, j)), shape=shape)
+    A: Matrix = sparse.csr_array((entries, (i, j)), shape=shape)
     return A.nnz, A.indptr[:-1].astype(np.int32), A.indices.astype(np.int32), A.data
 
 
-def column_sizes(X: Any) -> Vec:
+def column_sizes(X: Matrix) -> Vec:
     """Return the largest absolute entry of each feature, 1 for a feature of zeros."""
     top = abs(X).max(axis=0)
     top = np.asarray(top.toarray() if sparse.issparse(top) else top, dtype=np.float64).ravel()

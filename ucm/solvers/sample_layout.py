@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear_map import Vec, stored_entries
+from ucm.data.linear_map import Matrix, Vec, stored_entries
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Status
 from ucm.native import library, point, structure
@@ -20,8 +19,6 @@ _STATUS: dict[int, Status] = {1: "converged", 2: "converged", 3: "stalled"}
 class SampleTables(ABC):
     """Base class of two-class problems for the compiled `solve_hulls`: samples, caps and masses by class.
 
-    Attributes
-    ----------
     n : the dimension worked in
     tables : the samples of each, dense or CSR; parts : their values, columns and starts, see `rows_t` in
         `ucm/native/structures.h`
@@ -64,20 +61,20 @@ class SampleTables(ABC):
         """Convert the `value` of the compiled code to the objective of the problem."""
 
 
-def largest(X: Any) -> float:
+def largest(X: Matrix) -> float:
     """Return the largest absolute entry of a dense or sparse matrix."""
     entries = X if isinstance(X, np.ndarray) else X.data
     return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
 
 
-def _table(X: Any) -> Any:
+def _table(X: Matrix) -> Matrix:
     """Return the matrix, converted to dense if CSR with density above 0.3."""
     if isinstance(X, np.ndarray) or X.nnz <= 0.3 * X.shape[0] * X.shape[1]:  # above, dense rows are faster
         return X
     return X.toarray()
 
 
-def _part(X: Any) -> tuple[NDArray[np.float64], Any, Any]:
+def _part(X: Matrix) -> tuple[NDArray[np.float64], NDArray | None, NDArray | None]:
     """Return (values, columns, starts) of a CSR matrix, or (array, None, None) of a dense one."""
     if isinstance(X, np.ndarray):
         return X, None, None
@@ -90,8 +87,6 @@ class CompiledLoop:
 
     Its fields are read and set by name.
 
-    Attributes
-    ----------
     sizes, starts : (2,) how many samples a class has, and where they begin
     caps, masses, thetas : (2,) of the classes, the last the multipliers of the masses
     w, x : (n,) the dual vector and the point
@@ -107,12 +102,7 @@ class CompiledLoop:
         self.spent = 0.0  # passes that the monitor has counted
         self.V = np.zeros((4 if hulls.row_caps is None else 5, M))
         self.tags = np.empty(M, dtype=np.uint32)
-        self.w, self.x, self.H, self.S = (
-            np.zeros(n),
-            np.zeros(n),
-            np.zeros((n, n)),
-            np.zeros((2, n)),
-        )
+        self.w, self.x, self.H, self.S = (np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros((2, n)))
         self.scratch = np.empty(2 * M + n * (n + 2 + 64))  # CHUNK of native.h
         if hulls.center is not None:
             self.x += hulls.center
@@ -164,10 +154,7 @@ class CompiledLoop:
         return [(0, a), (a, self.V.shape[1])]
 
     def begin(self, q: Vec) -> None:
-        """Start at the weights q with `w = x`, x the point at q, theta the mean score of each class.
-
-        sigma comes from the spread of the scores.
-        """
+        """Start at q with `w = x`, theta the mean scores of the classes, sigma by their spread."""
         self._place(q)
         self.w[:] = self.x
         scores, caps, totals = self._score(), self.caps, self.masses
@@ -178,11 +165,7 @@ class CompiledLoop:
         self["sigma"] = 30.0 * cap / max(spread, 1e-280)  # kinks of a thirtieth of the spread of the scores
 
     def begin_near(self, q: Vec, w: Vec | None) -> None:
-        """Start at the weights q and, if given, the dual vector w of a similar problem.
-
-        The compiled code takes sigma from their gap. If x is 0 or the scores are, the start is that of
-        `hulls.begin`.
-        """
+        """Start at the weights q and, if given, the dual vector w of a similar problem."""
         for part, cap in zip(self._split(q), self.caps):
             if self.hulls.row_caps is None and part.max() < cap < 1.25 * part.max():
                 part *= cap / part.max()  # weights at their cap stay at their cap
@@ -222,10 +205,7 @@ class CompiledLoop:
         return self.V[2]
 
     def run(self, monitor: Monitor, tol: float, most: int = _LIMIT) -> Status:
-        """Run at most `most` outer steps, to a relative gap of `tol`; return the status.
-
-        A compiled call does several steps at a time if no callback watches.
-        """
+        """Run at most `most` outer steps to a relative gap of `tol`; return the status."""
         self["tol"], self["zero"] = tol, monitor.zero
         left = min(monitor.limit(_LIMIT) - monitor.iterations, most)
         watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
@@ -247,10 +227,7 @@ class CompiledLoop:
         return "max_iter"
 
     def _steps(self, most: int, monitor: Monitor) -> list[list[float]]:
-        """Run up to `most` compiled outer steps; return (passes, gap, value) of each.
-
-        They are fewer than `most` at the end of the solve, or after the time of one call.
-        """
+        """Run up to `most` compiled outer steps, as time allows; return (passes, gap, value) of each."""
         log = np.empty((min(most, _LIMIT), 3))
         before = self["systems"], self["forming"]
         count: int = library.solve_hulls(self.state, len(log), log, 2e7)  # some 20 ms

@@ -232,10 +232,7 @@ def several(
 
 
 def _newton(dual: _Dual, s: Vec, most: Vec, monitor: Monitor) -> tuple[Vec, Vec]:
-    """Run Newton's method from s with upper limits `s_k <= most_k`; return x and s.
-
-    The fixed-point step `s_k <- r_k / ||A_k'x||`, which never raises g, replaces a step that fails.
-    """
+    """Run Newton's method from s, `s_k <= most_k`; `s_k <- r_k / ||A_k'x||` replaces a failing step."""
     at = dual.at(np.minimum(s, most))
     for _ in range(100):
         sizes = dual.sizes(at.x)
@@ -255,10 +252,7 @@ def _newton(dual: _Dual, s: Vec, most: Vec, monitor: Monitor) -> tuple[Vec, Vec]
 
 
 def _least_on_surface(form: UnitNorm, monitor: Monitor) -> Answer:
-    """Return the global minimum over the unit sphere for one ellipsoid, with its proof.
-
-    The proof is the ellipsoid itself, as an affine rule.
-    """
+    """Return the minimum over the unit sphere for one ellipsoid, with itself as an affine rule for proof."""
     block = form.image.blocks[0]
     F, c, r = form.block_matrix(0), form.lower(form.image.center), _radius(block)
     monitor.passes += form.rank

@@ -44,18 +44,12 @@ class _Case(Checker):
                 yield g, top, q
 
     def reaches(self, law: str, x: cp.Variable, constraints: list, count: int = 2) -> None:
-        """Check that the maximum of `<g, q>` in CVXPY is the support, in random directions g.
-
-        q are the first entries of x.
-        """
+        """Check that CVXPY's maximum of `<g, q>`, q the first entries of x, is the support, random g."""
         for g, top, _ in self.directions(count):
             self.equal(law, optimum(cp.Maximize(g @ x[: self.dim]), constraints), top, 1e-5)
 
     def repeats(self, function: Callable[[Vec], Vec]) -> None:
-        """Check that a function leaves its input unchanged and gives one answer for all memory layouts.
-
-        The layouts are plain, read-only and strided.
-        """
+        """Check that a function leaves its input unchanged, and the same for all memory layouts."""
         v = self.rng.standard_normal(self.dim)
         before, first = v.copy(), function(v)
         if not np.array_equal(v, before):
@@ -129,10 +123,7 @@ def _cases(
     rng: np.random.Generator,
     over_samples: bool,
 ) -> Iterator[_Case]:
-    """Yield the nonempty cases of a domain: unbound, and bound to samples where binding changes it.
-
-    The samples have one class or two, with and without weights.
-    """
+    """Yield the nonempty cases of a domain: unbound, and bound to samples of one and two classes."""
     for dim in dims:
         subject = f"{domain!r}, dimension {dim}"
         if domain.infeasibility_reason(dim) is None:
@@ -227,10 +218,7 @@ def _check_projection(case: _Case, domain: Projectable) -> None:
 
 
 def _check_multipliers(case: _Case, domain: MassMultipliers) -> None:
-    """Check that mass multipliers shift with g, and that q / c is non-decreasing in g in each class.
-
-    The order of the entries is checked where the multiplier of the class is unique.
-    """
+    """Check that mass multipliers shift with g, and (where unique) that q / c does not fall in g."""
     groups = [index for index, _ in case.samples.groups]
     for g in case.vectors():
         theta = np.array(domain.mass_multipliers(g), dtype=np.float64)

@@ -123,11 +123,7 @@ def _check_maps(case: _Case) -> None:
 
 
 def _members(case: _Case) -> list[Vec]:
-    """Return points of a lowered set without couplings, after a check of `evaluate` at these points.
-
-    They lie between the centre and extreme points. `evaluate` must also report a violation for a block
-    outside of its domain.
-    """
+    """Return points of a lowered set without couplings, after a check of `evaluate` at these points."""
     image, points = case.image, []
     centers = [b.domain.center(b.map.shape[1]) for b in image.blocks]
     for fraction in (0.0, 1.0, 0.6, 0.3):
@@ -152,10 +148,7 @@ def _members(case: _Case) -> list[Vec]:
 
 
 def _check_against_cvxpy(case: _Case, tol: float) -> None:
-    """Check that `cvxpy`, the lowered form and `support` give one maximum of `<d, x>`, random d.
-
-    With couplings, `support` need only be an upper bound.
-    """
+    """Check that `cvxpy`, the form and `support` (a bound if coupled) give one maximum of `<d, x>`."""
     expression, constraints = case.U.cvxpy(case.data, Parameters())
     if not cp.Problem(cp.Maximize(expression[0]), constraints).is_dcp(dpp=True):
         case.fail("the CVXPY twin is convex, and DPP in its parameters", constraints)

@@ -11,22 +11,8 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.objective import ScaledPenalty
 from ucm.language.penalties.combined import CombinedPenalty
-from ucm.language.terms import (
-    ConvexLoss,
-    FoldedConcave,
-    JointLoss,
-    Loss,
-    Penalty,
-    ProximalPenalty,
-)
-from ucm.testing.checker import (
-    Checker,
-    check_formula,
-    check_jacobian,
-    check_program,
-    groups_in_turn,
-    optimum,
-)
+from ucm.language.terms import ConvexLoss, FoldedConcave, JointLoss, Loss, Penalty, ProximalPenalty
+from ucm.testing.checker import Checker, check_formula, check_jacobian, check_program, groups_in_turn, optimum
 
 
 def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:

@@ -59,11 +59,7 @@ def check_support(
     members: Iterable[Vec] = (),
     exact: bool = True,
 ) -> None:
-    """Check that `support` is attained, homogeneous, subadditive if `exact`, and bounds all members.
-
-    `support` gives the support function at a direction, which may be inf, and a maximiser or None; an
-    upper bound need not be subadditive.
-    """
+    """Check that `support` is attained, homogeneous, subadditive if `exact`, and bounds all members."""
 
     def slack(d: Vec, x: Vec | None) -> float:
         return judge.tol * (np.abs(d).max() * max(1.0, 0.0 if x is None else np.abs(x).sum()) + 1e-300)
@@ -96,11 +92,7 @@ def check_jacobian(
     directions: Iterable[Vec],
     tol: float = 1e-4,
 ) -> None:
-    """Check that J is a generalised Jacobian of a proximal map at v: symmetric, 0 <= J <= I, slopes agree.
-
-    J d must be the derivative in every direction d in which the slopes of the map on both sides of v agree.
-    A projection is a proximal map, too.
-    """
+    """Check the generalised Jacobian of a proximal map at v: symmetric, 0 <= J <= I, slopes agree."""
     judge.at_most("the slope of the proximal map is symmetric", np.abs(J - J.T), 1e-9)
     eigenvalues = np.linalg.eigvalsh(0.5 * (J + J.T))
     judge.at_most("the slope of the proximal map is at least 0", -eigenvalues, 1e-7)

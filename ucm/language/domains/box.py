@@ -192,10 +192,7 @@ class Box(Domain, SemiSmooth):
 
     @property
     def _mirrored(self) -> bool:
-        """True if the box has parameters and `lower = -upper` for all their values.
-
-        The bounds are compared at random values, since one function can be written in many ways.
-        """
+        """True if the box has parameters and, at random values of them, `lower = -upper`."""
         names, rng = self.params(), np.random.default_rng(0)
         for _ in range(2):
             other = self.without_ranges().substitute({p: rng.uniform(0.5, 1.5) for p in sorted(names)})

@@ -65,8 +65,7 @@ class Operand:
 class ConvexCombination(BoundDomain):
     """The coefficients of the hull of a union, `{(t_g q_k, rho_g t_g) : q_k in D_k, t in the simplex}`.
 
-    D_k is a domain of the operand g = g(k). The points of the hull are `sum_g t_g x_g`, x_g made of the q_k
-    of g.
+    D_k is a domain of the operand g = g(k); the points of the hull are `sum_g t_g x_g`.
     """
 
     operands: tuple[Operand, ...]
@@ -291,10 +290,7 @@ def _exact(o: Operand) -> bool:
 def convex_combination(
     operands: Sequence[tuple[Sequence[tuple[BoundDomain, int]], float]],
 ) -> ConvexCombination:
-    """Return the convex combination of operands, with a projection if every `f_g` is known.
-
-    For each operand `operands` has its domains with their dimensions, and its rho.
-    """
+    """Return the combination of operands (domains, rho), with a projection if all `f_g` are known."""
     ends = itertools.accumulate((n for domains, _ in operands for _, n in domains), initial=0)
     slices = itertools.starmap(slice, itertools.pairwise(ends))
     parts = [tuple(OperandDomain(D, next(slices)) for D, _ in domains) for domains, _ in operands]
@@ -305,12 +301,7 @@ def convex_combination(
 
 
 def unit_of(domains: Sequence[BoundDomain], plain: bool, least: float) -> float:
-    """Return rho of an operand: 0 if t needs no coordinate, the radius of a ball, else 1.
-
-    t needs none where the entries of the first domain sum to t and the operand is `plain`. With the radius,
-    all coordinates of a ball are of one size; the radius counts as `least` if it is smaller, as the center
-    over rho is a column of the map.
-    """
+    """Return rho of an operand: 0 if t needs no coordinate, the radius of a ball (`least` or more), or 1."""
     first = domains[0] if domains else None
     if plain and isinstance(first, MassMultipliers):
         return 0.0

@@ -49,10 +49,7 @@ class ConicDomain(BoundDomain):
         return 0.0 if distance <= _ACCURACY else distance
 
     def center(self, dim: int) -> Vec:
-        """Return the mean of the support points in two random directions and their opposites.
-
-        It lies in the relative interior, except for flat faces.
-        """
+        """Return the mean of the support points along two random lines, in the interior if U is not flat."""
         return self._extent(dim)[1].copy()
 
     def infeasibility_reason(self, dim: int) -> str | None:
@@ -64,10 +61,7 @@ class ConicDomain(BoundDomain):
         return functools.cache(self._support_points)
 
     def _support_points(self, dim: int) -> tuple[str | None, Vec, float]:
-        """Return why the domain is empty or unbounded (else None), its centre and its size.
-
-        The directions are random, with both signs: a set with a ray is unbounded in one of the two.
-        """
+        """Return why it is empty or unbounded along random lines (else None), its centre and its size."""
         q, g = cp.Variable(dim), cp.Parameter(dim)
         problem = cp.Problem(cp.Maximize(g @ q), self.own_constraints(q))
         rng, points = np.random.default_rng(0), []

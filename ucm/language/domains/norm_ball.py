@@ -248,10 +248,7 @@ class NormBall(Domain, SemiSmooth):
         return replace(self, around=None).cvxpy(cp.multiply(_units(samples, self.p), q), size)
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
-        """Return the projection on the ball around 0, its derivative dq/du and a normal (or None).
-
-        The normal is the gradient of the norm where the bound is active, in the cases that need one.
-        """
+        """Return the projection on the ball around 0, its derivative dq/du and any normal that is needed."""
         p, radius = self._exponent(v.size), max(value(self.radius), 0.0)
         size = np.abs(v)
         length = norm(v, p)
@@ -402,11 +399,7 @@ def _distances(excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: 
 
 
 def _moved(g: Vec, c: Vec, parts: list[tuple[Index, float]], radius: float) -> KKTPoint:
-    """Return the maximiser of `<g, q>` with `sum |q - c| = radius`, fixed class masses and q >= 0.
-
-    Mass moves from the smallest entries of g to the largest entry of the class: first as the class masses
-    require, then where the gain is largest.
-    """
+    """Return the maximiser of `<g, q>` with `sum |q - c| = radius`, fixed class masses and q >= 0."""
     q, gain, top = c.copy(), np.empty(g.size), np.zeros(g.size, dtype=bool)
     distance = radius
     for index, total in parts:

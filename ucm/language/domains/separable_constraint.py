@@ -70,27 +70,18 @@ class SeparableFunction(ABC):
     def compiled(
         self, v: Vec, samples: SampleWeights, radius: float, prox: bool
     ) -> tuple[Vec, KKTPoint | None] | None:
-        """Return the solution by compiled code, with its multipliers; None if h has no compiled code.
-
-        The multipliers are None where the constraint is inactive.
-        """
+        """Return the compiled solution and its multipliers (None if inactive); None without compiled code."""
         return None
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
-        """Return the nearest point to v (prox) or the maximiser of `<v, q>` at height `radius`.
-
-        For `radius = least` it is the uniform distribution for every v: the multipliers are infinite.
-        """
+        """Return the nearest point to v (prox) or the maximiser of `<v, q>` at height `radius` >= `least`."""
         if radius > least + ROUNDING * abs(least):
             return solve(self, v, samples.groups, radius, least, prox=prox)
         q = samples.uniform()
         return KKTPoint(q, 0.0, q, np.inf, (-np.inf,) * len(samples.groups))
 
     def equation(self, prox: bool, index: Index = slice(None)) -> Equation:
-        """Return `prox` or `tilt` for the entries `index`, with their sample weights c.
-
-        With `s = q / c` they solve `s + (lam / c) h_1'(s) = u / c` and `lam h_1'(s) = u`.
-        """
+        """Return `prox` or `tilt` for the entries `index`, with their sample weights c, by s = q / c."""
         root = self.prox if prox else self.tilt
         if self.weights is None:
             return root
@@ -112,10 +103,7 @@ class SeparableFunction(ABC):
 
     @abstractmethod
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        """Return the solution q of `q + lam h'(q) = u` (or q at a bound), dq/du and h'(q).
-
-        lam is a number, or one number for each entry.
-        """
+        """Return the solution q of `q + lam h'(q) = u` (or q at a bound), dq/du and h'(q), by entry."""
 
     @abstractmethod
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
@@ -179,10 +167,7 @@ def solve(
 
 
 def _slopes(point: KKTPoint, parts: Masses) -> tuple[list[np.float64], np.float64]:
-    """Return the means of h' by the weights w, and the sum of squares about them.
-
-    They are minus the derivatives of theta (for each class) and of h with respect to lam.
-    """
+    """Return the w-means of h' and the squares about them: minus the derivatives of theta and h in lam."""
     means, fall = [], np.float64(0.0)
     for index, mass in parts:
         w = np.broadcast_to(point.w, point.q.shape)[index]
@@ -312,11 +297,7 @@ def _mix(
     lam: float,
     exponent: float | None,
 ) -> KKTPoint:
-    """Return the point with the exact class masses at lam, and update the starts theta to the roots.
-
-    In a class whose sum jumps at its root, q is a convex
-    combination of the two sides.
-    """
+    """Return the point of exact class masses at lam, across a jump a mixture, and update the roots theta."""
     q, w, normal = np.empty_like(v), np.empty_like(v), np.empty_like(v)
     each = zip(parts, tops, equations, strict=True)
     for o, ((index, mass), top, equation) in enumerate(each):
@@ -356,10 +337,7 @@ class SimplexSublevelSet(BoundSimplex):
 
     @functools.cached_property
     def is_point(self) -> bool:
-        """True if h is `flat` and the radius is the least, so that only the uniform distribution is inside.
-
-        Rounding would accept distributions far from the uniform one.
-        """
+        """True if only the uniform distribution is inside: `flat` h, least radius, whatever rounds."""
         return self.h.flat and self.radius <= self.least * (1.0 + ROUNDING)
 
     @functools.cached_property
@@ -368,20 +346,14 @@ class SimplexSublevelSet(BoundSimplex):
         return Capped(self.declared, self.samples, self.h.cap)
 
     def _vertex(self, g: Vec) -> Vec:
-        """Return a maximiser of `<g, q>` on the simplex without the ball, of least height among ties.
-
-        Ties are filled in proportion to their weights: that may be the one maximiser inside the ball.
-        """
+        """Return a maximiser of `<g, q>` on the simplex without the ball, of least height among ties."""
         c = self.samples.weights
         if c is None or self.h.cap < np.inf:
             return self.simplex.support(g)[1]
         return Capped(self.declared, self.samples, 1.0 / float(c.min())).support(g)[1]
 
     def solve(self, v: Vec, *, prox: bool) -> tuple[Vec, KKTPoint | None]:
-        """Return the nearest point (prox) or a maximiser, and the KKT point if the ball is active, else None.
-
-        It is the solution without the ball if that is inside, the one point of the least ball, or a root.
-        """
+        """Return the nearest point (prox) or a maximiser, and the KKT point if the ball is active."""
         h, radius = self.h, self.radius
         if not self.is_point:
             solution = h.compiled(v, self.samples, radius, prox)

@@ -42,10 +42,7 @@ def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
 
 
 def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
-    """Return the projection of v on `{0 <= q <= caps, sum q = total}`.
-
-    It is `clip(v - theta, 0, caps)`, theta the multiplier of the total.
-    """
+    """Return `clip(v - theta, 0, caps)` of sum `total`, the projection of v on the capped simplex."""
     sums, at = kinks(v, caps)
     k = min(max(int(np.searchsorted(sums, total)), 1), at.size - 1)
     theta = 0.5 * (at[k - 1] + at[k])

@@ -27,11 +27,7 @@ _REPORTED = 1e-6  # the largest distance from the domain, relative to the terms 
 
 
 def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
-    """Return a subgradient of h in the domain of h*, at a proximal point near w.
-
-    The proximal point is near w if z is as large as the subgradients. The subgradient is 0 if w or z
-    is 0, or z overflows.
-    """
+    """Return a subgradient of h in dom h* at a proximal point near w; 0 if w or z is 0, or z overflows."""
     size, steep = float(np.abs(w).max(initial=0.0)), float(np.abs(z).max(initial=0.0))
     if size == 0.0 or not 0.0 < steep < np.inf:
         return np.zeros_like(w)
@@ -41,10 +37,7 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
 
 
 def deviation(z: Vec, inside: Vec, size: Bound) -> float:
-    """Return the largest entry of `z - inside` relative to the size of the terms that cancel in z.
-
-    A projection that does more than set entries to 0 spreads the rounding of each entry over the others.
-    """
+    """Return the largest entry of `z - inside` relative to the size of the terms that cancel in z."""
     missed = np.abs(z - inside)
     if inside[missed > 0.0].any():
         size = np.max(size)
@@ -63,8 +56,6 @@ class CombinedPenalty:
     all methods are exact. Otherwise `conjugate` has the other terms at 0, which gives an upper bound
     of `R*`.
 
-    Parameters
-    ----------
     terms : the penalties; several quadratic forms `w'Qw` become one
     """
 
@@ -113,18 +104,11 @@ class CombinedPenalty:
         return self._unboxed[0] if self._unboxed else _ZERO
 
     def proximal(self) -> bool:
-        """True if the proximal map is known: at most one term h besides boxes and L2.
-
-        With a box, h must have a proximal map that keeps signs.
-        """
+        """True if the proximal map is known: one term h besides boxes and L2, that with a box keeps signs."""
         return len(self._unboxed) <= 1 and (self._box is None or self._h.keeps_signs)
 
     def prox_splittings(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:
-        """Return the partitions of the terms into a sum with a proximal map and the other terms.
-
-        Empty if the whole sum has a proximal map. The first part has one of the terms besides boxes and L2,
-        or none.
-        """
+        """Return partitions of the terms into a sum with a proximal map and the others; none if needless."""
         if self.proximal():
             return []
         unboxed = [h for h in self.terms if CombinedPenalty((h,))._unboxed]
@@ -201,10 +185,7 @@ class CombinedPenalty:
         return self._h.order()
 
     def conjugate(self, z: Vec) -> float:
-        """Return the conjugate `R*(z)`, without a check that z lies in its domain (see `gauge`).
-
-        If not `proximal()`, it is an upper bound: the terms left out have the conjugate at 0.
-        """
+        """Return `R*(z)` without a check of its domain; an upper bound if not `proximal()`."""
         zero = np.zeros_like(z)
         return self._of_first(z) + sum(R.conjugate(zero) for R in self._unboxed[1:])
 

@@ -75,8 +75,6 @@ class Epigraph(ProximalPenalty):
     `s R + mu h` at v, with `t = u + mu`: h(w) - t falls in mu. The conjugate at (z, -c), c >= 0, is
     `(R + c h)*(z)`.
 
-    Parameters
-    ----------
     terms : the terms of R, which may be none
     h : the terms of the norm
     """
@@ -123,10 +121,7 @@ class Epigraph(ProximalPenalty):
         return shrink_box(v, s * lower - mu * bound, s * upper + mu * bound) / (1.0 + 2.0 * s * c)
 
     def _multiplier(self, v: Vec, u: float, s: float) -> tuple[float, Vec]:
-        """Return mu and w of the proximal map of `s R + ind` at (v, u).
-
-        The Illinois rule keeps a bracket of mu; it ends at rounding.
-        """
+        """Return mu and w of the proximal map of `s R + ind` at (v, u), by the Illinois rule, to rounding."""
         w = self._prox(v, s, 0.0)
         high, low = self.height(w) - u, 0.0
         if high <= 0.0:

@@ -110,10 +110,7 @@ class CappedL1(FoldedConcave):
 
 
 class _ClippedSlope(FoldedConcave):
-    """The base class of MCP and SCAD, whose slope falls from lam at 0 to 0.
-
-    Its formula is its name with the parameters.
-    """
+    """The base class of MCP and SCAD, whose slope falls from lam at 0 to 0."""
 
     lam: Scalar = above("lam", default=1.0)
 

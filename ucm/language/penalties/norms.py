@@ -121,10 +121,7 @@ class Norm(ProximalPenalty):
     """
 
     p: float = restricted(
-        lambda p: p >= 1.0,
-        "p is a plain number with 1 <= p <= inf",
-        "write Norm(p=1.5)",
-        default=2.0,
+        lambda p: p >= 1.0, "p is a plain number with 1 <= p <= inf", "write Norm(p=1.5)", default=2.0
     )
 
     @property

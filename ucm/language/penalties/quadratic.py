@@ -134,10 +134,7 @@ class Quadratic(ProximalPenalty):
 
 
 def evaluated(penalty: Penalty, data: Data) -> Penalty:
-    """Return the penalty with every statistic evaluated to an array on the data.
-
-    A sum of covariances becomes a sum of penalties, whose factors keep their parameters.
-    """
+    """Return the penalty (a sum for a sum of covariances) with its statistic as an array of the data."""
     match penalty:
         case PenaltySum():
             return summed(PenaltySum, [evaluated(R, data) for R in penalty.terms])

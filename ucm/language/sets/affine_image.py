@@ -51,10 +51,7 @@ def subpaths(splits: Splits, name: str) -> dict[Path, Vec]:
 
 
 def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Coupling, ...]:
-    """Return the couplings of an operand, renumbered for the blocks and paths of its parent.
-
-    The operand is the field `name`, and its blocks stand `shift` places later.
-    """
+    """Return the couplings of the operand `name`, renumbered for blocks `shift` places later."""
     return tuple(
         Coupling((name, *c.path), tuple((k + shift, B) for k, B in c.terms), c.offset) for c in couplings
     )
@@ -96,10 +93,7 @@ class DomainImage(UncertaintySet):
         return on_simplex + [D for D in domains if not D.on_simplex]
 
     def infeasibility_reason(self, data: Data) -> str | None:
-        """Return why one of the intersected domains is empty, else None.
-
-        None also if all have points and only their intersection is empty.
-        """
+        """Return why one of the intersected domains, not their intersection, is empty; else None."""
         dim = self.map(data).shape[1]
         reasons = (D.infeasibility_reason(dim) for D in self.pieces(data))
         return next((f"{self!r}: {why}" for why in reasons if why is not None), None)
@@ -269,10 +263,7 @@ class AffineImage(DomainImage):
 
 
 class _BallImage(DomainImage):
-    """The base class of affine images of a ball, `{c + A u : ||u||_p <= radius}`.
-
-    A subclass has the fields `center` and `radius`.
-    """
+    """The base class of `{c + A u : ||u||_p <= radius}`, with the fields `center` and `radius`."""
 
     p = 2.0
 

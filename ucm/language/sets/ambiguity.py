@@ -185,11 +185,7 @@ def SpectralRisk(samples: SampleNode, betas: Iterable[Scalar], weights: Iterable
 
 
 def Wasserstein(
-    samples: SampleNode,
-    eps: Scalar,
-    order: float = 1.0,
-    beta: Scalar = 1.0,
-    norm: float = 2.0,
+    samples: SampleNode, eps: Scalar, order: float = 1.0, beta: Scalar = 1.0, norm: float = 2.0
 ) -> UncertaintySet:
     """The Wasserstein set: the beta-tail means of all Q within Wasserstein distance eps of the samples.
 

@@ -18,15 +18,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import ComposedMap, Matrix, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import (
-    Block,
-    Domain,
-    LoweredSet,
-    Scope,
-    Splits,
-    UncertaintySet,
-    common_dimension,
-)
+from ucm.language.contracts import Block, Domain, LoweredSet, Scope, Splits, UncertaintySet, common_dimension
 from ucm.language.domains import Box
 from ucm.language.node import (
     OPERATORS,
@@ -41,15 +33,7 @@ from ucm.language.node import (
     with_value,
 )
 from ucm.language.objective import PenaltySum, ScaledPenalty
-from ucm.language.parameter import (
-    Expression,
-    Scalar,
-    as_factor,
-    declared_value,
-    is_zero,
-    value,
-    within,
-)
+from ucm.language.parameter import Expression, Scalar, as_factor, declared_value, is_zero, value, within
 from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.norms import L1, GroupLasso, NonNegative, Norm
 from ucm.language.robust import RobustMargin, dual_exponent
@@ -161,9 +145,7 @@ class LinearCombination(Combination):
     def __repr__(self) -> str:
         words = [(L, in_parentheses(repr(U))) for L, U in self.parts]
         return signed_sum(
-            [(L, w) if is_number(L) else (1.0, f"{source(L)} @ {w}") for L, w in words],
-            " * ",
-            source,
+            [(L, w) if is_number(L) else (1.0, f"{source(L)} @ {w}") for L, w in words], " * ", source
         )
 
     def formula(self, notation: Notation) -> str:
@@ -214,10 +196,7 @@ def _moved(L: Matrix, b: Block) -> Block:
 # --- operators -------------------------------------------------------------------------------------
 @operator("set algebra")
 def combine(symbol: str, a: Any, b: Any) -> UncertaintySet:
-    """Return `a symbol b` for sets: Minkowski sums, multiples and images, intersections, unions.
-
-    Adding the number 0 changes nothing; numeric factors of a multiple are multiplied.
-    """
+    """Return `a symbol b` for sets: Minkowski sums (0 is neutral), multiples, images, meets and unions."""
     match symbol:
         case "*":
             return _multiple(a, b)
@@ -306,10 +285,7 @@ def as_set(x: object, symbol: str) -> UncertaintySet:
 
 @operator("margin +")
 def penalised(a: Any, b: Any) -> RobustMargin:
-    """Return `RobustMargin(U) + R` as the robust margin of `U + B`, R the support function of a symmetric B.
-
-    Another penalty is refused: on the sphere of w it would leave no convex problem.
-    """
+    """Return `RobustMargin(U) + R` as that of `U + B`, R the support function of a symmetric B."""
     model, penalty = (a, b) if isinstance(a, RobustMargin) else (b, a)
     if is_zero(penalty):
         return model
@@ -353,10 +329,7 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
 
 
 def _cone_rows(penalty: LinearConstraint | NonNegative) -> Matrix | None:
-    """Return the rows of B of a constraint `B w >= 0`; None if its bounds are not 0, or B is not known.
-
-    The support function of `K* = {B'mu : mu >= 0}` at -w is 0 where `B w >= 0`, and infinite elsewhere.
-    """
+    """Return B of a constraint `B w >= 0`, whose dual cone is added; None for others."""
     if isinstance(penalty, NonNegative):
         return None if penalty.features is None else np.eye(penalty.features.size)[penalty.features > 0.0]
     if penalty.A is None or isinstance(penalty.A, tuple) or penalty.upper[1].any():

@@ -96,9 +96,7 @@ class Hull(DomainImage, RotationInvariant):
 
 
 def ReducedHull(
-    samples: SampleNode | np.ndarray | list,
-    eta: Scalar | None = None,
-    nu: Scalar | None = None,
+    samples: SampleNode | np.ndarray | list, eta: Scalar | None = None, nu: Scalar | None = None
 ) -> Hull:
     """The reduced convex hull `{sum_i q_i x_i : sum q = 1, 0 <= q <= eta}` of one class.
 

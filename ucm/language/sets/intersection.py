@@ -10,14 +10,7 @@ import numpy as np
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec, ZeroMap
 from ucm.language import cvx as cp
-from ucm.language.contracts import (
-    Coupling,
-    LoweredSet,
-    Scope,
-    Splits,
-    UncertaintySet,
-    round_violation,
-)
+from ucm.language.contracts import Coupling, LoweredSet, Scope, Splits, UncertaintySet, round_violation
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import reindexed, subpaths
 
@@ -62,10 +55,7 @@ class Intersection(UncertaintySet, RotationInvariant):
         return a, max(violation_a, violation_b, self._apart(data, a, b))
 
     def _apart(self, data: Data, a: Vec, b: Vec) -> float:
-        """Return the distance of a point of each operand, relative to their size and to that of each feature.
-
-        Near 0, where the points are small beside the operands, the size is that of the operands along a - b.
-        """
+        """Return the distance of a point of each operand, relative to their size and that of each feature."""
         norm = data.space.norm
         distance, size = norm(a - b), max(norm(a), norm(b))
         if distance > 1e-9 * size:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -11,21 +10,9 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec, ZeroMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import (
-    OPERATORS,
-    Block,
-    Coupling,
-    LoweredSet,
-    Scope,
-    Splits,
-    UncertaintySet,
-)
+from ucm.language.contracts import OPERATORS, Block, Coupling, LoweredSet, Scope, Splits, UncertaintySet
 from ucm.language.domains.conic_form import perspective
-from ucm.language.domains.convex_combination import (
-    ConvexCombination,
-    convex_combination,
-    unit_of,
-)
+from ucm.language.domains.convex_combination import ConvexCombination, convex_combination, unit_of
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import subpaths
 
@@ -74,7 +61,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
 
     sets: tuple[UncertaintySet, ...]
 
-    def __init__(self, *given: Any, sets: tuple = ()) -> None:
+    def __init__(self, *given: object, sets: tuple = ()) -> None:
         operands: list[UncertaintySet] = []
         if len(given) == 1 and isinstance(given[0], list | tuple):
             given = tuple(given[0])
@@ -184,10 +171,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
 
 
 def _bounded(U: UncertaintySet, data: Data, image: LoweredSet) -> bool:
-    """True if all domains of U, or U itself, have finite support in a random direction and its opposite.
-
-    No direction of recession is orthogonal to a random direction.
-    """
+    """True if the domains of U, or U itself, have finite support along a random line (to both sides)."""
 
     def both_ways(n: int) -> Iterator[Vec]:
         d = np.random.default_rng(0).standard_normal(n)

@@ -34,15 +34,7 @@ from ucm.language.node import (
     some,
     source,
 )
-from ucm.language.parameter import (
-    Scalar,
-    Scope,
-    as_factor,
-    declared_value,
-    is_zero,
-    value,
-    within,
-)
+from ucm.language.parameter import Scalar, Scope, as_factor, declared_value, is_zero, value, within
 
 
 class Statistic(Arithmetic, FeatureNode):
@@ -128,11 +120,7 @@ class StatisticSum(Statistic):
 
 
 def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
-    """Return the linear combination of the pairs (coefficient, statistic), simplified.
-
-    Nested sums are flattened and zero vectors dropped. Constants with constant coefficients are merged at the
-    place of the first; constants of different dimensions stay, to be refused.
-    """
+    """Return the sum of (coefficient, statistic) pairs: flat, without zeros, constants merged."""
     flat = [(c * a, u) for c, v in terms for a, u in v.as_terms()] or [(1.0, Origin())]
     at = [k for k, (c, v) in enumerate(flat) if isinstance(v, ConstantStatistic) and type(c) is float]
     if at and len({flat[k][1].dimension(None) for k in at}) == 1:

@@ -144,10 +144,7 @@ class Samples(SampleNode, RotationInvariant):
         return Samples(self.kind, label)
 
     def among(self, y: Vec, subgroup: ArrayLike | None) -> NDArray[np.bool_]:
-        """Return the mask (m,) of these samples among samples with the labels y and the groups `subgroup`.
-
-        A `DataError` is raised if no sample is in their group, or there are no groups.
-        """
+        """Return the mask (m,) of these samples among labels y and groups; `DataError` if it is empty."""
         mask = np.full(y.size, True) if self.kind == "signed" else (y > 0.0) == (self.kind == "pos")
         if self.label is None:
             return mask

@@ -28,8 +28,6 @@ from ucm.solvers.smo.problem import Pairs
 class _State:
     """State of an algorithm for reduced hulls: weights, derivatives and cached products.
 
-    Attributes
-    ----------
     hulls : the problem
     a, F : weights and derivatives
     cap : of each group
@@ -57,12 +55,7 @@ class _State:
         return hulls.s * hulls.gram.sums(hulls.index[rows], (hulls.s * d)[rows])[hulls.index]
 
     def extreme(self, members: NDArray[np.bool_], cap: float, mass: float) -> Vec | None:
-        """Return the weights of the extreme point Z of least `<W, Z>`; None if `members` are too few.
-
-        Too few members have caps of a sum less than the mass.
-
-        The members with the least F have the cap as weight, until the mass is used up.
-        """
+        """Return the weights of the extreme point Z of least `<W, Z>`; None if `members` are too few."""
         order = np.flatnonzero(members)
         if order.size * cap < mass * (1.0 - 1e-9):
             return None
@@ -75,13 +68,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _ReducedHullBaseline(NearestPoint):
-    """Base class of GSK, MDM, ClipGSK and ClipMDM.
-
-    Attributes
-    ----------
-    pairs : True to move weight away from one sample, False to shrink all weights of the group
-    clipped : True to move to one sample and clip the step, False to move to an extreme point
-    """
+    """Base class of GSK, MDM (in `pairs` of samples), and of their `clipped` forms."""
 
     stop: str = "gap"
     eps: float = 1e-5

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ucm.data.linear_map import LinearMap, SampleMap, Vec
+from ucm.data.linear_map import LinearMap, Matrix, SampleMap, Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -70,7 +71,7 @@ class ActiveSet(Solver[MinNorm]):
         return Answer(hulls.blocks(loop.weights()), hulls.normal(loop.w)).after(ended, message)
 
 
-def _samples(A: LinearMap) -> tuple[Any, float] | None:
+def _samples(A: LinearMap) -> tuple[Matrix, float] | None:
     """Return the sample matrix of a map and its scalar factor; None for other maps."""
     A, factor = A.without_factor()
     return (A.X, factor) if isinstance(A, SampleMap) else None
@@ -82,7 +83,7 @@ class _Sides(SampleTables):
     def __init__(self, form: MinNorm, monitor: Monitor) -> None:
         self.form = form
         caps, totals = [], []
-        self.places: list[tuple[int, Any]] = []  # the block of each hull, and its rows there
+        self.places: list[tuple[int, slice | NDArray[np.intp]]] = []  # block and rows of each hull
         self.declared: list[float] = []  # signed factor of the samples of each hull
         tables = []
         for k, b in enumerate(form.blocks):

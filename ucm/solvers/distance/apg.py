@@ -230,8 +230,7 @@ class _Run:
     def step(self) -> None:
         """Take a projected gradient step from p; at every tenth step, adapt L by backtracking.
 
-        At every tenth step L grows until f lies below its quadratic model, `f(new) <= f(p) + <grad, new - p>
-        + L/2 ||new - p||^2`, or L overflows.
+        `f(new) <= f(p) + <grad, new - p> + L/2 ||new - p||^2` must then hold.
         """
         self.since += 1
         test = self.options.backtracking and self.since % 10 == 1
@@ -359,10 +358,7 @@ def _inner(a: Sequence[Vec], b: Sequence[Vec]) -> float:
 
 
 def _lipschitz(form: MinNorm, monitor: Monitor) -> float:
-    """Estimate the largest eigenvalue of `sum_k A_k A_k'` by power iteration from a random vector.
-
-    A vector of equal entries could be orthogonal to all columns.
-    """
+    """Estimate the largest eigenvalue of `sum_k A_k A_k'` by power iteration from a random vector."""
     w = np.random.default_rng(0).standard_normal(form.n)
     w /= np.linalg.norm(w)
     value = 0.0

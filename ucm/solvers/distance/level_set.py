@@ -105,10 +105,7 @@ def _with_ball(form: MinNorm, t: float) -> MinNorm:
 
 
 def _duals(form: MinNorm, x: Vec, inner_answer: Answer) -> Iterator[tuple[Vec, list[Vec]]]:
-    """Yield candidate dual vectors with `||w||_p = 1` and multipliers: the inner normal, then that of x.
-
-    The dual vector of the point x itself is a candidate without couplings only.
-    """
+    """Yield dual vectors with multipliers: the inner normal, then (without couplings) that of x."""
     if len(inner_answer.multipliers) != len(form.couplings):
         return  # after an overflow the inner solver has no multipliers
     if inner_answer.w is not None and inner_answer.w.any():

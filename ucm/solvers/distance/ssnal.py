@@ -104,8 +104,6 @@ class SSNAL(Solver[MinNorm]):
 class _Iterate:
     """Iterate of SSNAL in scaled units: features in units of `scale`, each coupling in its own unit.
 
-    Attributes
-    ----------
     q, p : the proximal centre and the trial point, by block
     y, y0 : the stacked dual variable and its proximal centre (couplings only)
     adjoint : `G_k' y` by block
@@ -203,10 +201,7 @@ class _Iterate:
         return "max_iter"
 
     def _minimise(self) -> int:
-        """Minimise psi over y by Newton steps; return their number.
-
-        The number is `MOST` where the steps run out, or rounding ends the line searches.
-        """
+        """Minimise psi over y by Newton steps; return their number, `MOST` where steps or search end."""
         lost = 0
         for step in range(MOST):
             g = self._gradient()
@@ -328,10 +323,7 @@ class _Iterate:
 
     # --- the outer loop ------------------------------------------------------------------------
     def _assess(self) -> tuple[float, float]:
-        """Return the objective and the error of q, and set its gap by the better of two dual vectors.
-
-        They are y, and if y does not prove the tolerance, the point x itself.
-        """
+        """Return the objective and the error of q, and set its gap by y or, without proof, the point x."""
         n, s, tol = self.form.n, self.scale, self.monitor.tol
         z = self._image(self.q)
         x, self.residual = s * z[:n], float(np.linalg.norm(z[n:]))

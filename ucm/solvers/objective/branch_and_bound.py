@@ -90,8 +90,6 @@ class BranchAndBound(Solver[BestSubset]):
 class _Search:
     """The parts that are open and closed, and the best w so far.
 
-    Attributes
-    ----------
     open : a heap of parts to divide, each with the feature to divide it by
     closed : parts that hold nothing better, or that cannot be divided
     best, value : the best answer and its objective
@@ -172,10 +170,7 @@ class _Search:
         return bound if missed <= INSIDE else -np.inf
 
     def _divisor(self, node: _Node) -> int | None:
-        """Return the feature to divide a part by, or None if its relaxed w has at most k nonzero weights.
-
-        It is the feature whose share is the nearest to 1/2, of several that with the largest weight.
-        """
+        """Return the feature to divide by, of share near 1/2; None if w has at most k nonzero weights."""
         support, w = self.form.support.confined(*node.part), node.answer.plane[0]
         free = support.free(w.size)
         if not support.left or free.size <= support.left:

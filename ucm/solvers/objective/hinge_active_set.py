@@ -24,10 +24,7 @@ _ENOUGH = 0.5  # gap to reach, in tolerances: the certificate rounds differently
 
 
 class HingeActiveSet(SampleTables):
-    """Dual of the hinge loss with squared l2 norm: sample tables by class and boxes `[0, top_i]`.
-
-    With a `mass` of each class, the boxes with this sum.
-    """
+    """The boxes `[0, top_i]`, with a `mass` of this sum in each class, of the dual of the hinge loss."""
 
     c: float
 
@@ -85,10 +82,7 @@ class HingeActiveSet(SampleTables):
     def solve(
         self, form: Composite, monitor: Monitor, start: Answer | None, most: int, part: float = _ENOUGH
     ) -> Answer:
-        """Solve a problem over these samples and losses in at most `most` outer steps.
-
-        The start is an answer with slopes; `part` is the gap to reach, in tolerances.
-        """
+        """Solve a problem over these samples in at most `most` outer steps, to `part` of the tolerance."""
         self._take(form)
         unit = self.unit * (self.unit / (2.0 * self.c))
         loop = CompiledLoop(self)
@@ -132,10 +126,7 @@ class TailActiveSet:
         return cls(form, np.zeros(form.m) + groups[0].most)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
-        """Solve a problem over these samples and this worst mean, not from its start.
-
-        The hulls have the answer if the losses that they weigh are not below 0.
-        """
+        """Solve over these samples, not from its start: by hulls if no loss they weigh is below 0."""
         if form.tilt is not None:
             return Answer(w=np.zeros(form.n), b=0.0, status="stalled")
         boxed = replace(self.boxed, penalties=form.penalties)

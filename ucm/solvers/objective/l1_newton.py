@@ -21,13 +21,7 @@ MOST = 50  # steps of one problem
 class L1Newton:
     """Compiled proximal Newton solver for successive problems over the same few dense samples and losses.
 
-    Attributes
-    ----------
-    X : the samples
-    form : the first problem, whose losses and weights all others have
-    state : that of `l1_solve`, see `ucm/native/structures.h`
-    z, t : the end of the last problem, and the margins there
-    arrays : the other arrays of the state
+    `form` is the first problem, z the end of the last one, t the margins there; see `l1_t` in `structures.h`.
     """
 
     def __init__(self, form: Composite, squared: bool, c: Vec) -> None:
@@ -65,8 +59,7 @@ class L1Newton:
     def solve(self, form: Composite, monitor: Monitor, at: tuple[Vec, float], limit: int) -> Answer:
         """Solve from `at` in at most `limit` steps; the answer has slopes if they prove the tolerance.
 
-        A compiled call takes one step where an observer watches, and goes on where the last one stopped: the
-        iterates are the same. `state["steps"]` counts them.
+        A compiled call takes one step where an observer watches; the iterates are the same.
         """
         box, unproven = _box(form), Answer(w=at[0], b=at[1], status="max_iter")
         self.state["steps"] = 0
@@ -121,10 +114,7 @@ def _loss(form: Composite) -> tuple[bool, Vec] | None:
 
 
 def _box(form: Composite) -> tuple[Vec, Vec, float] | None:
-    """Return (lower, upper, c) of a penalty `c ||w||_2^2 + max over lower <= s <= upper of s'w`, or None.
-
-    None for another penalty, and for bounds that are 0 or infinite.
-    """
+    """Return (lower, upper, c) of a penalty `c ||w||_2^2 + max over lower <= s <= upper of s'w`, or None."""
     boxed = form.penalty.boxed
     if boxed is None:
         return None

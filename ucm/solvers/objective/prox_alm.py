@@ -111,13 +111,7 @@ def _kept(function: Callable[P, T]) -> Callable[P, T]:
 
 
 class _Smoothed:
-    """A loss, and if it is not smooth the envelope of it with multipliers s, one for each sample.
-
-    Attributes
-    ----------
-    s : the multipliers, slopes of the loss; those of a smooth loss are not used
-    kinked : True for a nonsmooth loss
-    """
+    """A loss, and if it is not smooth (`kinked`) its envelope, with multipliers s, a slope a sample."""
 
     def __init__(self, loss: ConvexLoss, m: int) -> None:
         self.loss, self.kinked = loss, not loss.smooth()
@@ -181,8 +175,6 @@ class _Worst:
     With J the Jacobian of the projection, its second derivatives are
     `diag(A q) l_sigma'' + tau diag(s) A J A' diag(s)`.
 
-    Attributes
-    ----------
     q : the multipliers of the domain
     apart, by_sample : True if every entry of q weighs one sample of its own, and that at its place
     """
@@ -285,12 +277,7 @@ class _Envelopes:
 
 
 class _Multipliers(Session[Composite]):
-    """Session of ProxALM, whose multipliers last from one problem to the next.
-
-    Attributes
-    ----------
-    active : for one hinge loss or its CVaR with the squared l2 norm alone, its active-set method; else None
-    """
+    """Session of ProxALM, whose multipliers last, with the active-set method of one hinge loss or None."""
 
     def __init__(self, solver: ProxALM, form: Composite) -> None:
         super().__init__(solver)

@@ -62,14 +62,7 @@ class ProxNewton(Solver[Composite]):
 
 
 class _Steps(Session[Composite]):
-    """Session of ProxNewton, with the compiled solver or transposed samples kept for all problems.
-
-    Attributes
-    ----------
-    watched : whether a window of steps that gain little ends them
-    systems : those of L2 where they are too large to be formed, or None
-    small : compiled steps, of few samples; or None
-    """
+    """Session of ProxNewton, which keeps its compiled steps or its large systems of L2 for all problems."""
 
     def __init__(self, solver: ProxNewton, form: Composite) -> None:
         super().__init__(solver)

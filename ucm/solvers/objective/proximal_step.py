@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.deadline import OutOfTime
+from ucm.data.linear_map import Matrix as Table
 from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
@@ -106,8 +107,6 @@ class Losses(Protocol):
 class _StepLengths:
     """Changes of the next model by the lengths of the steps so far.
 
-    Attributes
-    ----------
     damping : the curvature of samples on a straight part of a loss, relative to a parabola with their slope
     short : the number of consecutive short steps
     ridge : the ridge on the matrix of a box, relative to its mean diagonal entry
@@ -128,12 +127,7 @@ class _StepLengths:
 
 
 class _Bounds:
-    """Bounds `lower <= s <= upper` of the slopes of R, and the working set of features that they give.
-
-    Attributes
-    ----------
-    over : the distance of each slope from the subdifferential of the support function of the box
-    """
+    """Bounds of the slopes of R, and the working set by `over`, the distances from the subdifferential."""
 
     over: Vec
 
@@ -169,8 +163,6 @@ class _Bounds:
 class _Model:
     """Quadratic model of the losses for one Newton step, in a subset of the features.
 
-    Attributes
-    ----------
     features : the features of the model; None for all
     X : the samples in these features
     H, mean, mass : the weighted Gram matrix of the centred samples, for many features its factor or its
@@ -179,7 +171,7 @@ class _Model:
     """
 
     features: NDArray[np.intp] | None
-    X: Any
+    X: Table
     H: Any
     mean: Vec
     mass: float
@@ -193,8 +185,6 @@ class _Model:
 class ProximalIterate:
     """Iterate of proximal Newton steps on one problem, with its linear tilt.
 
-    Attributes
-    ----------
     w, b, t, value : the point, its margins and the objective
     slopes, g, bend : the slopes of the losses, and the gradient of the objective without R in w and in b
     box : the bounds of the slopes of R and the working set, or None
@@ -331,10 +321,7 @@ class ProximalIterate:
         return h
 
     def advance(self) -> bool:
-        """Take one proximal Newton step with backtracking; return True if the objective fell.
-
-        The point stays where the time limit comes while the system is formed.
-        """
+        """Take a proximal Newton step with backtracking; True if the objective fell; none out of time."""
         features = None if self.box is None else self.box.working_set(self.w)
         order = self.form.n if features is None else features.size
         many = order > _ORDER and not self._by_columns(order)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from ucm.data.linear_map import Matrix as Table
 from ucm.data.linear_map import Vec
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint
@@ -77,13 +78,11 @@ def constrained_quadratic(H: Matrix, g: Vec, x: Vec, constraint: LinearConstrain
 class Columns(NamedTuple):
     """The matrix `H = (X - 1 mean')' diag(h) (X - 1 mean')`, not formed.
 
-    Attributes
-    ----------
     X : (m, n), CSC or a Fortran-contiguous array
     h, mean, mass : (m,) weights, (n,) the mean of the rows by them, and their sum
     """
 
-    X: Any
+    X: Table
     h: Vec
     mean: Vec
     mass: float
@@ -114,16 +113,13 @@ class NewtonCG:
     and Keerthi (2008), Trust region Newton method for large-scale logistic regression.
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Table) -> None:
         self.X, self.Xt = X, _transposed(X)
 
     def solve(
         self, h: Vec, mean: Vec, ridge: float, g: Vec, timed_out: Callable[[], bool]
     ) -> tuple[Vec, float]:
-        """Return the direction d, and the cost of the products in passes over all samples.
-
-        `timed_out` is called before each product.
-        """
+        """Return the direction d, and the cost of the products in passes over all samples."""
         X, Xt, fraction = self.X, self.Xt, 1.0
         used = np.flatnonzero(h)
         if used.size < 0.7 * h.size:  # else a copy of these rows saves too little
@@ -138,7 +134,7 @@ class NewtonCG:
         return d, fraction * count
 
 
-def _transposed(X: Any) -> Any:
+def _transposed(X: Table) -> Table:
     """Return the transpose of X, as CSR if X is sparse, else as a view."""
     return sparse.csr_matrix(X.T) if sparse.issparse(X) else X.T
 
@@ -158,8 +154,6 @@ class ProximalQuadratic:
     Li, Sun and Toh (2018), A highly efficient semismooth Newton augmented Lagrangian method for solving lasso
     problems.
 
-    Attributes
-    ----------
     R : the penalty
     timed_out : True once the time limit is over
     mu : the proximal parameter that the next problem starts with; 0 before the first
@@ -170,10 +164,7 @@ class ProximalQuadratic:
         self.R, self.timed_out, self.mu, self.failed = R, timed_out, 0.0, 0
 
     def solve(self, B: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
-        """Return a minimiser x with a subgradient of at most tol in each entry, or the last iterate.
-
-        The last iterate is returned where the limits or the time end.
-        """
+        """Return a minimiser x with a subgradient of at most tol an entry, or the last iterate."""
         R, c, u, x, systems = self.R, w, np.zeros(B.shape[0]), w, 0
         mu = self.mu or float(np.sqrt(np.mean(np.einsum("ij,ij->j", B, B) ** 2))) or 1.0
         solved, first = False, mu

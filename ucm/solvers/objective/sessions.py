@@ -29,21 +29,11 @@ class _RangeSpace(Session[Composite]):
     """Session that solves in coordinates of the span of the samples, for the squared l2 norm.
 
     The margins depend on the part of w in the span of the samples only. Outside of it `c ||w||_2^2 - <u, w>`
-    is least at `u / 2c`, for a linear function u of the normal.
-
-    Attributes
-    ----------
-    span : the coordinates
-    form : the samples in these coordinates
-    inner : the session over them
-    forming : the passes of the coordinates, until a monitor has counted them
+    is least at `u / 2c`, for a linear function u of the normal. A monitor counts the `forming` once.
     """
 
     def __init__(
-        self,
-        solver: Solver[Composite],
-        form: Composite,
-        begin: Callable[[Composite], Session[Composite]],
+        self, solver: Solver[Composite], form: Composite, begin: Callable[[Composite], Session[Composite]]
     ) -> None:
         super().__init__(solver)
         self.span = span_of(form.X)
@@ -73,11 +63,7 @@ def continues(second: Solver[Composite], form: Composite) -> bool:
 def session_of(
     first: Solver[Composite], second: Solver[Composite] | None, form: Composite
 ) -> Solver[Composite]:
-    """Return the session of a solver, and of the fallback `second` if there is one.
-
-    Where the first solver ends without proof, the second continues from its answer, and solves all further
-    problems of the session if its objective is no worse.
-    """
+    """Return the session of a solver, where it ends without proof continued by the fallback `second`."""
     return first.session(form) if second is None else _FallbackSession(first, second, form)
 
 

@@ -35,8 +35,6 @@ Form = TypeVar("Form", bound=OutOfCoreForm)
 class PassSums(NamedTuple):
     """Sums over all rows that one screening pass returns.
 
-    Attributes
-    ----------
     shortfalls : (2, 2) by threshold and class the sums of `c_i max(0, -d_i)`, d_i the distances from it
     counts, points : (2, 3) and (2, 3, n) by class and zone the weights and weighted sums of the held rows;
         with one threshold 0 for zone 0
@@ -69,10 +67,7 @@ class NewRows(NamedTuple):
 
 
 def screened(
-    X: Matrix,
-    y: ArrayLike,
-    state: NDArray[np.int8] | None,
-    at: Thresholds,
+    X: Matrix, y: ArrayLike, state: NDArray[np.int8] | None, at: Thresholds
 ) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
     """Classify the rows of a block by their thresholds; return states, sums and rows that become active."""
 
@@ -198,8 +193,6 @@ class ActiveSet:
 class ActiveSetWeights:
     """Weights of all rows in an answer: one state byte for each row, and weights of the active set.
 
-    Attributes
-    ----------
     caps : (2, 3) the weights of held rows with c_i = 1, by class and zone
     p : weights of the active set
     gain : the part of the active rows in the lower bound of `RowLosses`, without the penalty
@@ -235,8 +228,6 @@ class ActiveSetWeights:
 class ActiveSetRun(ABC, Generic[Form]):
     """Base class of the state of one out-of-core solve by an active set.
 
-    Attributes
-    ----------
     inner : the `solve` of the solver of the problem over the active set
     budget : the largest number of bytes of the active set
     caps : by class the weight of a row held at the cap
@@ -336,10 +327,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     def weighted(
         self, sums: PassSums, slopes: NDArray[np.float64], p: Vec
     ) -> tuple[Vec, NDArray[np.float64]]:
-        """Return by class the sums of the weights q_i of all rows and, (2, n), of `q_i x_i`.
-
-        `slopes`, (2, 3), are the weights of held rows with c_i = 1 by class and zone, p those of active rows.
-        """
+        """Return by class the sums of the weights q_i of all rows and, (2, n), of `q_i x_i`."""
         totals, points = (slopes * sums.counts).sum(axis=1), (slopes[:, :, None] * sums.points).sum(axis=1)
         if p.size:
             by_class = np.where([self.active.y > 0.0, self.active.y <= 0.0], p, 0.0)
@@ -368,10 +356,7 @@ def _quantile(distances: Vec, fraction: float, more: int) -> float:
 
 
 def by_rounds(run: Callable[[], Answer], stored: int, monitor: Monitor) -> Answer:
-    """Return the answer of `run()`; on Ctrl-C the latest proven answer if there is one, else re-raise.
-
-    The monitor starts at one pass, the first pass over the data.
-    """
+    """Return the answer of `run()`; on Ctrl-C the latest proven answer if there is one, else re-raise."""
     monitor.passes, monitor.reads = 1.0, 1
     try:
         with blas_threads(0, stored):  # blocks have threads of their own

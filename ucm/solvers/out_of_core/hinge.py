@@ -25,8 +25,6 @@ from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, I
 class HingeRun(ActiveSetRun[RowLosses]):
     """State of one out-of-core solve of the hinge or ramp loss.
 
-    Attributes
-    ----------
     b : the current bias
     less : by class the slope of the subtracted loss, of rows in zone 2
     slopes : (2, 3) of the held rows, by class and zone; None before the first problem
@@ -107,10 +105,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         return None
 
     def _solve(self, X: Matrix, y: Vec, start: Answer | None, tol: float) -> Vec:
-        """Set the plane to the solution over rows in memory, and return the slopes of their convex losses.
-
-        y holds labels times weights.
-        """
+        """Set the plane to the solution over rows in memory; return the slopes of their convex losses."""
         own = self.monitor.child(tol)
         answer = self.inner(self.form.over(X, y), own, start)
         self.monitor.count_work(own, stored_entries(X) / max(1, self.form.data.stored))

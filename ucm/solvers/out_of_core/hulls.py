@@ -26,14 +26,7 @@ from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
 from ucm.language.losses import HuberHinge
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, InnerSolve, PassSums
-from ucm.solvers.out_of_core.newton import (
-    ClassLoss,
-    Evaluate,
-    RowFunction,
-    RowSums,
-    minimise,
-    over_rows,
-)
+from ucm.solvers.out_of_core.newton import ClassLoss, Evaluate, RowFunction, RowSums, minimise, over_rows
 
 _TINY = float(np.finfo(float).tiny)
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
@@ -60,13 +53,7 @@ def _problem(
 
 
 class HullsRun(ActiveSetRun[RowHulls]):
-    """State of one out-of-core solve of two reduced hulls.
-
-    Attributes
-    ----------
-    widest : the reach of the first pass
-    upper : the upper bound of minus the distance by the last pass
-    """
+    """State of one solve: `widest`, the reach of the first pass, `upper`, the bound by the last one."""
 
     widest: Vec
     upper: float
@@ -150,10 +137,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         self.widest = self.reach.copy()
 
     def _of_sample(self, classes: Classes, caps: Vec) -> Vec:
-        """Return w of the hulls of a sample, with caps halved until the hulls are separated.
-
-        It is the first axis if the smallest hulls tried are not separated.
-        """
+        """Return w of the hulls of a sample, caps halved until separated; else the first axis."""
         form = self.form
         if np.dot(form.factors, form.weight_sums) == 0.0 and not sparse.issparse(classes[0][0]):
             origin = 0.5 * sum(X.mean(axis=0) for X, _ in classes)  # a translation changes no difference
@@ -194,9 +178,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         )
 
     def restarted(self) -> bool:
-        """Start again from a smoothed Newton solve over all rows, for a smaller active set.
-
-        The sizes are half the budget, then a quarter, ...
+        """Start again from a smoothed Newton solve over all rows, for half the budget, a quarter, ...
 
         False if no reach has so few rows, or w does not separate the hulls.
         """
@@ -263,10 +245,7 @@ class SmoothedHulls(RowFunction):
 def smoothed_newton(
     form: RowHulls, z: Vec, delta: float, most: float, evaluate: Evaluate, monitor: Monitor
 ) -> tuple[Vec, Vec, Vec] | None:
-    """Return w of length 1, thresholds and a reach with at most `most` rows, by `SmoothedHulls`; or None.
-
-    The width delta falls until the rows near the zone are few. A NaN in the sums raises `SolverError`.
-    """
+    """Return w of length 1, thresholds and a reach of `most` rows at most, for falling delta; or None."""
     n = form.n
     for _ in range(20):  # widths of the smoothing
         z, answer = minimise(SmoothedHulls(form, delta), z, evaluate, monitor.child(2e-3))

@@ -32,8 +32,6 @@ from ucm.numerics.newton_steps import ridge_solve
 class ClassLoss(NamedTuple):
     """Loss over the rows of one class, with its affine parameters mu and t.
 
-    Attributes
-    ----------
     side : 0 for class +1, 1 for class -1
     factor, scale : the numbers f_p and scale_p
     fixed, slopes : (2,) and (2, k) arrays, `(mu_p, t_p) = fixed + slopes u`
@@ -55,8 +53,6 @@ class ClassLoss(NamedTuple):
 class RowSums(NamedTuple):
     """Sums of one pass: values, conjugates, weights and the Hessian, by part unless stated otherwise.
 
-    Attributes
-    ----------
     losses, heights : the sums of `scale c_i l(v_i)` and of the conjugates at the weights q_i
     totals, points : the sums of q_i and, (P, n), of `q_i x_i`
     top : the largest v
@@ -163,10 +159,7 @@ class RowWeights:
         return self.source.map_reduce(_weighted, rule, function, message, merge, merge=merge)
 
     def written(self, sample: tuple[Matrix, Vec]) -> tuple[Matrix, Vec, Vec, float]:
-        """Return X, labels times sample weights, weights and the gain for a reference problem: the sample.
-
-        The gain is the part of these rows in the lower bound of `RowLosses`, without the penalty.
-        """
+        """Return X, y times weights, q and the gain of the sample for a reference, without the penalty."""
         sums = row_sums(*sample, *self.message)
         offsets = [part.loss.offset for part in self.message[2]]
         gain = float(offsets @ sums.totals - sums.heights.sum())
@@ -262,8 +255,7 @@ def minimise(
 ) -> tuple[Vec, Answer]:
     """Run damped Newton steps to the tolerance of the monitor; return the last point and its answer.
 
-    After a step that does not lower the function the next point lies between it and the point before. `sums`
-    are those at z if known, `previous` is a point and its value, to return to from a z with a larger value.
+    `sums` are those at z if known; `previous` is a point and its value, to return to.
     """
     limit, slope, answer = monitor.limit(60), 0.0, Answer(w=np.zeros(function.n), b=0.0)
     for k in range(limit + 1):

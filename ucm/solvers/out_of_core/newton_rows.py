@@ -123,10 +123,7 @@ class SmoothLosses(RowFunction):
 
 # --- balls -------------------------------------------------------------------------------------------
 def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
-    """Solve hulls with balls of weights: over a sample, extended by outlying rows, then over all rows.
-
-    A larger sample begins anew: where the weights of the new rows overflow, no step leads back.
-    """
+    """Solve over a sample, extended by outlying rows (a new start), then over all rows."""
     X, y = form.data.scaled_sample
     start = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
     z, function, evaluate_all = start, Balls(form, form.data.counts, monitor.tol), over_rows(form, monitor)
@@ -179,8 +176,6 @@ class Balls(RowFunction):
     within the balls, or becomes negative, and w separates the set from 0. Then w, mu and t have the length at
     which `||w||^2 / 2 + S` is least.
 
-    Attributes
-    ----------
     counts : the weights of the rows of each class
     tol : relative gap
     """
@@ -217,10 +212,7 @@ class Balls(RowFunction):
         return size * z, sums, 0.5 * size * value
 
     def corrected(self, z: Vec, sums: RowSums) -> Vec | None:
-        """Return z with each mu lowered until the largest weight of its class is at least the mean.
-
-        None if no mu has to be lowered.
-        """
+        """Return z with each mu low enough that the largest weight is at least the mean; None if it is."""
         n = self.form.n
         t, below = z[n + 2 :][list(self.form.of)], sums.top - self.low
         shift = t * np.where(below < -_NEAR * (1.0 + np.abs(self.low)), below, 0.0)
@@ -241,10 +233,7 @@ class Balls(RowFunction):
         return answer, -form.bounds(proof)[1], form.gap(proof)
 
     def step(self, z: Vec, sums: RowSums, value: float) -> Vec:
-        """Return the Newton step, with decreases of each t limited.
-
-        No t falls below half its value, or below a floor whose cost is a small part of the support.
-        """
+        """Return the Newton step; no t falls below its half, or a floor whose cost is a small part."""
         form, n, separated = self.form, self.form.n, value < 0.0
         (g, H), t = self.derivatives(z, sums), z[n + 2 :]
         if not separated:

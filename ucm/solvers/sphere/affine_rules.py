@@ -48,8 +48,6 @@ class Relaxation:
 
     A ball of parameters is `c + F u` for `||u||_2 <= radius`.
 
-    Attributes
-    ----------
     form : the form, without couplings
     hulls : the hulls and the center of the balls, in units of their largest entry; None without hulls
     fixed : (r, r) the matrix M of the balls, in the same unit
@@ -135,10 +133,7 @@ def feasible_rule(hulls: SumOfHulls, fixed: Mat, q: Vec, V: Mat) -> AffineRule:
 
 
 def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
-    """Maximise `slope p + mu log(p (cap - p) / cap^2)` over each p.
-
-    Return p, its derivative in the slope, and the sum of the maxima.
-    """
+    """Maximise `slope p + mu log(p (cap - p) / cap^2)`; return p, dp/dslope and the sum of the maxima."""
     x = slope * caps / mu
     root, size = np.sqrt(4.0 + x * x), np.abs(x)
     small = (2.0 + 4.0 / (root + size)) / (2.0 * (root + 2.0))
@@ -149,10 +144,7 @@ def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
 
 
 def lower_bound_rule(form: UnitNorm, monitor: Monitor, best: bool = False) -> LowerBoundProof | str:
-    """Return a lower-bound proof by an affine rule over the hulls and balls, or the reason for none.
-
-    If `best`, the rule over hulls is the better of `majorised` and that of the semidefinite program.
-    """
+    """Return a proof by an affine rule (`best`: by the better of two methods), or why there is none."""
     entries = sum(b.map.shape[1] for b in form.image.blocks)
     if form.image.couplings:
         return "the operands of an intersection are coupled"

@@ -95,13 +95,7 @@ class Faces(Solver[UnitNorm]):
 
 
 class Cuts:
-    """Cutting-plane lower bounds of f on the faces of the unit ball.
-
-    Attributes
-    ----------
-    v, best : the unit vector with the least f so far, and this value
-    passes : products with the samples
-    """
+    """Cutting-plane lower bounds of f on the faces of the unit ball, with the best unit vector v so far."""
 
     def __init__(self, form: UnitNorm, monitor: Monitor, start: Vec) -> None:
         self.form, self.monitor, self.share = form, monitor, 0.1 * monitor.tol
@@ -130,10 +124,7 @@ class Cuts:
         return height
 
     def reach(self, g: Vec) -> RayPoint | None:
-        """Return a lower bound of f on the face of g as a `RayPoint`, with the best v and the proof's blocks.
-
-        None if the program failed, or the time is over.
-        """
+        """Return a lower bound of f on the face of g as a `RayPoint`, the best v and the blocks; or None."""
         program = self._program()
         program.face(g)
         best, low = self._begin(g), -np.inf
@@ -192,10 +183,7 @@ class Cuts:
 
 
 class _Program:
-    """Linear program of a face in HiGHS: columns u and t, `v = scale u / unit`, objective `scale t`.
-
-    `unit` is that of each coordinate of the points, `box` the largest `|v_i|`.
-    """
+    """Linear program of a face in HiGHS: columns u and t, `v = scale u / unit` in a box, cost `scale t`."""
 
     def __init__(self, unit: Vec, scale: float, box: Vec, monitor: Monitor) -> None:
         self.program = LinearProgram(monitor.child(monitor.tol), presolve="off", simplex_strategy=1)

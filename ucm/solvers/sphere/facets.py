@@ -49,10 +49,7 @@ class Facets(Solver[UnitNorm]):
 
     def __post_init__(self) -> None:
         check_fields(
-            self,
-            most=COUNT,
-            max_points=COUNT,
-            ratio=within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0),
+            self, most=COUNT, max_points=COUNT, ratio=within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
         )
 
     def refuse(self, form: UnitNorm) -> str | None:
@@ -93,10 +90,7 @@ class Facets(Solver[UnitNorm]):
 
 
 def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
-    """Return indices of at most `most` normals, first ones first, without nearly parallel pairs.
-
-    Facets with nearly parallel normals lead to the same point of U, or to near ones.
-    """
+    """Return at most `most` normals in order, without nearly parallel pairs, which lead to near points."""
     units = normals / np.linalg.norm(normals, axis=1, keepdims=True)
     left, chosen = np.ones(len(units), dtype=bool), []
     while left.any() and len(chosen) < most:
@@ -106,13 +100,7 @@ def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
 
 
 class _Polytope:
-    """Polytope P of points of U, with the best w so far.
-
-    points, blocks : of U, in the coordinates of the form, and their parameters
-    hull, joined : their hull, and how many of them are in it
-    v, best : the direction, and f there
-    scale : of the points
-    """
+    """Polytope P of points of U, with their blocks and their hull, and the best direction v so far."""
 
     def __init__(self, form: UnitNorm, monitor: Monitor) -> None:
         self.form, self.monitor = form, monitor
@@ -137,10 +125,7 @@ class _Polytope:
         self.scale = float(np.abs(np.array(self.points)).max())
 
     def begin(self, v: Vec) -> None:
-        """Take v as the best direction if f is lower there; add no point of U.
-
-        With ties the point of U is no vertex.
-        """
+        """Take v as the best direction if f is lower there; add no point of U, by ties no vertex."""
         height = self.form.height(v)
         if height < self.best:
             self.best, self.v = height, v
@@ -179,10 +164,7 @@ class _Polytope:
         return equations[few[first], :-1], far[few[first]]
 
     def pushed(self, normals: NDArray[np.float64], far: Vec) -> bool:
-        """Add the extreme points of U along facet normals; return True if any facet moved.
-
-        True also if the time limit passes first.
-        """
+        """Add the extreme points of U along facet normals; True if a facet moved or the time is over."""
         moved = False
         for a, distance in zip(normals, far, strict=True):
             if self.monitor.timed_out:
@@ -191,10 +173,7 @@ class _Polytope:
         return moved
 
     def answer(self) -> Answer:
-        """Return the best w, the blocks of its point, and the vertices of P as proof.
-
-        The point is one of U, or of P where U is no sum of reduced hulls.
-        """
+        """Return the best w, the blocks of its point (of U, or of P), and the vertices of P as proof."""
         form, v = self.form, self.v
         if form.hulls is not None:
             q = form.hulls.blocks(form.residual(v)[1])
@@ -205,10 +184,7 @@ class _Polytope:
 
 
 def _nearest(form: UnitNorm, v: Vec, f: float, points: np.ndarray, blocks: list[list[Vec]]) -> list[Vec]:
-    """Return the blocks of the point nearest to `-f n` in the hull of the points farthest along -v.
-
-    n is the normal of the unit ball at v. A stationary point lies in the face of these points.
-    """
+    """Return blocks of the point nearest to `-f n` among those farthest along -v, n the normal at v."""
     far = np.argsort(points @ v)[:500]
     shares, _ = min_norm_point(
         f * form.normal(v), points[far], np.ones(far.size), np.zeros(far.size, dtype=np.int64), np.ones(1)

@@ -138,10 +138,7 @@ def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _Stat
 
 
 def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor: Monitor) -> _State | None:
-    """Return the state after a step along the steepest descent direction; None if no direction descends.
-
-    The step goes to the first kink or, with a count of tied samples, to the least f.
-    """
+    """Return the state at the first kink (or the least f) along the steepest direction; None if none."""
     face = hulls.face(at.v, at.scores, count) if count else at.face
     d, size = max((_direction(hulls, face, n, monitor) for n in form.corners(at.v)), key=lambda pair: pair[1])
     if not size > 1e-12:
@@ -153,12 +150,7 @@ def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor
 
 
 def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
-    """Return the steepest descent direction orthogonal to n, and its norm relative to the data.
-
-    The direction is the vector `-N g` of the least norm, with the projection N orthogonal to n.
-
-    Where the norm has a kink, each of its subgradients n gives a direction of descent, or 0.
-    """
+    """Return the steepest descent direction `-N g` orthogonal to n, and its norm; 0 if a kink has none."""
     n = n / np.linalg.norm(n)
 
     def tangent(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -175,17 +167,11 @@ def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple
 
 
 def _linearised(
-    form: UnitNorm,
-    hulls: SumOfHulls,
-    at: _State,
-    count: int,
-    program: PolyhedralRay | None,
-    monitor: Monitor,
+    form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, program: PolyhedralRay | None, monitor: Monitor
 ) -> tuple[_State | None, int]:
     """Return a better state from a program on `<n, w> = 1`, or None, and the count for the next program.
 
-    None if no normal n of the unit ball at w gives a better state. Without a `program` of all samples the
-    programs have `count` samples of each group; too few have no minimum, and are doubled.
+    Without a `program` of all samples it has `count` of each group, doubled where there is no minimum.
     """
     for n in form.corners(at.v):
         point = None if program is None or monitor.timed_out else program.reach(n)
@@ -206,10 +192,7 @@ def _linearised(
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
-    """Return orthonormal rows that span the directions orthogonal to all ties and to the normal.
-
-    Many rows are reduced to their QR factor first: samples in whole numbers have thousands of ties.
-    """
+    """Return orthonormal rows orthogonal to all ties and the normal, many first reduced by QR."""
     rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
     sizes = np.linalg.norm(rows, axis=1)
     rows = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
@@ -219,11 +202,7 @@ def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
 
 
 def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
-    """Return the best state at the next kinks along directions orthogonal to the ties; None if not better.
-
-    A state of equal f is better if its ties leave fewer directions. Along such a direction d or -d, f is
-    constant and the norm does not fall. None also if the ties determine w.
-    """
+    """Return the best state at kinks along directions orthogonal to the ties, equal only with more ties."""
     free = _free(form, hulls, at)
     best = None
     for d in (*free, *(-free)):

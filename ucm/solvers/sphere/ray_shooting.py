@@ -32,10 +32,7 @@ from ucm.solvers.linear_program import LinearProgram
 
 
 class PolyhedralRay:
-    """Linear program `max {s : -s g in U}` for a sum of reduced hulls U or a face of U, in HiGHS.
-
-    With a face the samples of the face alone are variables.
-    """
+    """Linear program `max {s : -s g in U}`, U a sum of reduced hulls or a face of it, in HiGHS."""
 
     def __init__(self, hulls: SumOfHulls, monitor: Monitor, face: Face | None = None) -> None:
         if face is None:
@@ -58,10 +55,7 @@ class PolyhedralRay:
         self.program.rows([(q, member)], totals, totals)
 
     def reach(self, g: Vec) -> tuple[float, Vec, Vec] | None:
-        """Return (s, w, q) for the largest s with `-s g` in the set; None if there is no optimum.
-
-        That is so if no multiple of g is in the set.
-        """
+        """Return (s, w, q) for the largest s with `-s g` in the set; None if there is no optimum."""
         column = g / self.unit
         scale = 1.0 / float(np.abs(column).max())  # s is no larger than this: columns of size one
         self.program.column(self.s, scale * column)
@@ -74,10 +68,7 @@ class PolyhedralRay:
 
 
 class RayPoint(NamedTuple):
-    """Largest s with `-s g` in U, its dual vector v with `<g, v> = 1`, blocks and multipliers.
-
-    The multipliers of the couplings are scaled to v. Cutting planes give a lower bound of s instead.
-    """
+    """Largest s with `-s g` in U (or a bound), v with `<g, v> = 1`, blocks, multipliers scaled to v."""
 
     s: float
     v: Vec
@@ -99,11 +90,7 @@ Reach = Callable[[Vec], RayPoint | None]
 
 
 def radial(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm] | None = None) -> Reach:
-    """Return the radial function of U as a callable: by a linear program, conic program or nearest points.
-
-    Linear over sums of reduced hulls; nearest points over large sets without couplings, if the solver
-    `nearest` takes the form; else conic.
-    """
+    """Return the radial function of U: by a linear program, a conic program or nearest points."""
     if form.hulls is not None:
         return _polyhedral(form.hulls, monitor)
     large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= _LARGE

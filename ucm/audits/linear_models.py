@@ -1,4 +1,7 @@
-"""scikit-learn's `SGDClassifier`: the mean loss plus `alpha` times a penalty, with a free intercept."""
+"""scikit-learn's `RidgeClassifier` and `SGDClassifier`, with a free intercept.
+
+The first has least squares on the labels -1 and +1, the second a mean loss plus `alpha` times a penalty.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Any
 
 from ucm.audits.reading import Family, Statement, elastic_net, linear_answers, objective, one_of
 from ucm.language.losses import Hinge, HuberHinge, LeastSquares, Logistic
+from ucm.language.penalties import L2, NonNegative
 
 _LOSSES = {
     "hinge": Hinge(),
@@ -16,7 +20,16 @@ _LOSSES = {
 }
 
 
-def _state(estimator: Any) -> Statement:
+def _ridge(estimator: Any) -> Statement:
+    alpha = float(getattr(estimator, "alpha_", getattr(estimator, "alpha", 0.0)))
+    R = alpha * L2()
+    if getattr(estimator, "positive", False):
+        R = R + NonNegative()
+    model = objective(1.0, LeastSquares(), R, estimator.fit_intercept)
+    return Statement(model, class_weight=estimator.class_weight)
+
+
+def _sgd(estimator: Any) -> Statement:
     ratios = {"l2": 0.0, "l1": 1.0, "elasticnet": estimator.l1_ratio, None: 0.0}
     ratio = one_of(estimator, "penalty", ratios)
     R = elastic_net(0.0 if estimator.penalty is None else float(estimator.alpha), float(ratio))
@@ -26,4 +39,7 @@ def _state(estimator: Any) -> Statement:
     return Statement(model, mean=True, class_weight=estimator.class_weight, rest=False, note=note)
 
 
-FAMILIES = (Family(("SGDClassifier",), ("alpha", "early_stopping"), _state, linear_answers),)
+FAMILIES = (
+    Family(("SGDClassifier",), ("alpha", "early_stopping"), _sgd, linear_answers),
+    Family(("RidgeClassifier", "RidgeClassifierCV"), ("fit_intercept",), _ridge, linear_answers),
+)
