@@ -13,6 +13,7 @@ import sklearn.base
 import sklearn.datasets
 import sklearn.linear_model
 import sklearn.svm
+from logistic import logistic
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsOneClassifier
@@ -42,7 +43,7 @@ CONVERGED = [
     LinearSVC(C=0.5, dual=False, penalty="l1", intercept_scaling=3.0, **EXACT),
     LogisticRegression(C=0.5, **EXACT),
     LogisticRegression(C=0.5, solver="liblinear", class_weight={0: 2.0, 1: 1.0}, **EXACT),
-    LogisticRegression(C=0.5, l1_ratio=1.0, solver="saga", **EXACT),
+    logistic(C=0.5, l1_ratio=1.0, solver="saga", **EXACT),
     RidgeClassifier(alpha=2.0, solver="cholesky"),
     SVC(C=0.5, kernel="linear", tol=1e-10),
     SVC(C=2.0, gamma=0.2, tol=1e-10),
@@ -114,7 +115,7 @@ def test_balanced_classes_with_weights_of_samples(kind: Any) -> None:
         (LinearSVC(C=0.5, dual=False), "primal"),
         (LinearSVC(C=0.5, loss="hinge", random_state=0), "primal"),
         (LogisticRegression(C=0.5), "primal"),
-        (LogisticRegression(C=0.5, l1_ratio=1.0, solver="saga", random_state=0), "primal"),
+        (logistic(C=0.5, l1_ratio=1.0, solver="saga", random_state=0), "primal"),
         (SGDClassifier(alpha=0.01, random_state=0), "primal"),
         (RidgeClassifier(alpha=2.0, solver="sag", random_state=0), "primal"),
         (SVC(C=2.0, gamma=0.2), "both"),
@@ -242,7 +243,7 @@ def test_a_file_of_libsvm_with_several_classes(tmp_path: Path) -> None:
         (LinearSVC(C=0.5, loss="hinge", fit_intercept=False), "L2R_L1LOSS_SVC_DUAL"),
         (LinearSVC(C=0.5, penalty="l1", dual=False), "L1R_L2LOSS_SVC"),
         (LogisticRegression(C=0.5, solver="liblinear"), "L2R_LR"),
-        (LogisticRegression(C=0.5, solver="liblinear", l1_ratio=1.0), "L1R_LR"),
+        (logistic(C=0.5, solver="liblinear", l1_ratio=1.0), "L1R_LR"),
     ],
 )
 def test_files_of_liblinear(e: Any, solver: str, tmp_path: Path) -> None:
