@@ -176,25 +176,33 @@ def test_labels_are_of_any_kind_and_samples_sparse_or_framed() -> None:
 def test_signs_of_other_libraries(signs: tuple[int, int]) -> None:
     """Their multipliers and intercepts have the signs that give their decision function."""
     e = SVC(gamma=0.2).fit(X, Y)
-    names = (
-        "C",
-        "gamma",
-        "kernel",
-        "coef0",
-        "degree",
-        "class_weight",
-        "support_",
-        "support_vectors_",
-        "n_support_",
-    )
+    names = ["C", "gamma", "kernel", "coef0", "degree", "class_weight", "support_", "support_vectors_"]
     other = type("SVC", (SimpleNamespace,), {})(
         **{n: getattr(e, n) for n in names}, classes_=e.classes_, decision_function=e.decision_function,
+        n_support_=e.support_.size,  # cuML's is that of both classes
         dual_coef_=signs[0] * e.dual_coef_, intercept_=signs[1] * e.intercept_,
     )  # fmt: skip
     same(ucm.audit(e, X, Y), ucm.audit(other, X, Y))
     other.intercept_ = other.intercept_ + 1.0
     with pytest.raises(ucm.DataError, match="decision_function, got other scores"):
         ucm.audit(other, X, Y)
+
+
+@pytest.mark.parametrize("penalised", [False, True])
+def test_the_intercept_of_cuml(penalised: bool) -> None:
+    """Its `LinearSVC` has `penalized_intercept` in place of `intercept_scaling`."""
+    loss, R, samples = 0.5 * ucm.Hinge(2), 0.5 * ucm.L2(), X + 1.0
+    model = (loss + R).with_intercept("penalised" if penalised else "free")
+    s = ucm.solve(model, samples, 2 * Y - 1, tol=1e-9)
+    e = type("LinearSVC", (SimpleNamespace,), {})(
+        C=0.5, loss="squared_hinge", penalty="l2", fit_intercept=True, penalized_intercept=penalised,
+        multi_class="ovr", class_weight=None, classes_=np.array([0, 1]), coef_=known(s.w)[None, :],
+        intercept_=np.array([s.b]),
+    )  # fmt: skip
+    report = ucm.audit(e, samples, Y)
+    assert report.optimal and report[0].objective == pytest.approx(s.objective, rel=1e-9)
+    e.penalized_intercept = not penalised
+    assert ucm.audit(e, samples, Y)[0].loose == "primal"
 
 
 # --- plain models ---------------------------------------------------------------------------------
@@ -378,14 +386,15 @@ def test_samples_of_a_reduction_may_be_lists() -> None:
 
 
 # --- declarations ---------------------------------------------------------------------------------
-@pytest.mark.parametrize("estimator", [e for e in CONVERGED if not isinstance(e, NuSVC)], ids=name)
+@pytest.mark.parametrize("estimator", [*CONVERGED, NuSVC(nu=0.57, kernel="linear", tol=1e-10)], ids=name)
 def test_a_declaration_fitted_by_ucm_gives_the_coefficients(estimator: Any) -> None:
     e = clone(estimator).fit(X, Y)
-    kernel = {"kernel": e.kernel, "gamma": e.gamma} if isinstance(e, SVC) else {}
+    kernel = {"kernel": e.kernel, "gamma": e.gamma} if getattr(e, "kernel", "linear") != "linear" else {}
     weight = getattr(e, "class_weight", None)
     again = ucm.Classifier(ucm.from_estimator(e), tol=1e-12, class_weight=weight, **kernel).fit(X, Y)
     scores = e.decision_function(X)
-    assert np.allclose(again.decision_function(X), scores, atol=1e-4 * np.abs(scores).max())
+    rho = again.solution_.rho if isinstance(e, NuSVC) else 1.0  # LIBSVM divides by it
+    assert np.allclose(again.decision_function(X) / rho, scores, atol=1e-4 * np.abs(scores).max())
 
 
 def test_a_mean_loss_needs_the_number_of_samples() -> None:
