@@ -13,6 +13,7 @@ import sklearn.base
 import sklearn.datasets
 import sklearn.linear_model
 import sklearn.svm
+from logistic import logistic
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsOneClassifier
@@ -42,7 +43,7 @@ CONVERGED = [
     LinearSVC(C=0.5, dual=False, penalty="l1", intercept_scaling=3.0, **EXACT),
     LogisticRegression(C=0.5, **EXACT),
     LogisticRegression(C=0.5, solver="liblinear", class_weight={0: 2.0, 1: 1.0}, **EXACT),
-    LogisticRegression(C=0.5, l1_ratio=1.0, solver="saga", **EXACT),
+    logistic(C=0.5, l1_ratio=1.0, solver="saga", **EXACT),
     RidgeClassifier(alpha=2.0, solver="cholesky"),
     SVC(C=0.5, kernel="linear", tol=1e-10),
     SVC(C=2.0, gamma=0.2, tol=1e-10),
@@ -114,7 +115,7 @@ def test_balanced_classes_with_weights_of_samples(kind: Any) -> None:
         (LinearSVC(C=0.5, dual=False), "primal"),
         (LinearSVC(C=0.5, loss="hinge", random_state=0), "primal"),
         (LogisticRegression(C=0.5), "primal"),
-        (LogisticRegression(C=0.5, l1_ratio=1.0, solver="saga", random_state=0), "primal"),
+        (logistic(C=0.5, l1_ratio=1.0, solver="saga", random_state=0), "primal"),
         (SGDClassifier(alpha=0.01, random_state=0), "primal"),
         (RidgeClassifier(alpha=2.0, solver="sag", random_state=0), "primal"),
         (SVC(C=2.0, gamma=0.2), "both"),
@@ -175,25 +176,33 @@ def test_labels_are_of_any_kind_and_samples_sparse_or_framed() -> None:
 def test_signs_of_other_libraries(signs: tuple[int, int]) -> None:
     """Their multipliers and intercepts have the signs that give their decision function."""
     e = SVC(gamma=0.2).fit(X, Y)
-    names = (
-        "C",
-        "gamma",
-        "kernel",
-        "coef0",
-        "degree",
-        "class_weight",
-        "support_",
-        "support_vectors_",
-        "n_support_",
-    )
+    names = ["C", "gamma", "kernel", "coef0", "degree", "class_weight", "support_", "support_vectors_"]
     other = type("SVC", (SimpleNamespace,), {})(
         **{n: getattr(e, n) for n in names}, classes_=e.classes_, decision_function=e.decision_function,
+        n_support_=e.support_.size,  # cuML's is that of both classes
         dual_coef_=signs[0] * e.dual_coef_, intercept_=signs[1] * e.intercept_,
     )  # fmt: skip
     same(ucm.audit(e, X, Y), ucm.audit(other, X, Y))
     other.intercept_ = other.intercept_ + 1.0
     with pytest.raises(ucm.DataError, match="decision_function, got other scores"):
         ucm.audit(other, X, Y)
+
+
+@pytest.mark.parametrize("penalised", [False, True])
+def test_the_intercept_of_cuml(penalised: bool) -> None:
+    """Its `LinearSVC` has `penalized_intercept` in place of `intercept_scaling`."""
+    loss, R, samples = 0.5 * ucm.Hinge(2), 0.5 * ucm.L2(), X + 1.0
+    model = (loss + R).with_intercept("penalised" if penalised else "free")
+    s = ucm.solve(model, samples, 2 * Y - 1, tol=1e-9)
+    e = type("LinearSVC", (SimpleNamespace,), {})(
+        C=0.5, loss="squared_hinge", penalty="l2", fit_intercept=True, penalized_intercept=penalised,
+        multi_class="ovr", class_weight=None, classes_=np.array([0, 1]), coef_=known(s.w)[None, :],
+        intercept_=np.array([s.b]),
+    )  # fmt: skip
+    report = ucm.audit(e, samples, Y)
+    assert report.optimal and report[0].objective == pytest.approx(s.objective, rel=1e-9)
+    e.penalized_intercept = not penalised
+    assert ucm.audit(e, samples, Y)[0].loose == "primal"
 
 
 # --- plain models ---------------------------------------------------------------------------------
@@ -242,7 +251,7 @@ def test_a_file_of_libsvm_with_several_classes(tmp_path: Path) -> None:
         (LinearSVC(C=0.5, loss="hinge", fit_intercept=False), "L2R_L1LOSS_SVC_DUAL"),
         (LinearSVC(C=0.5, penalty="l1", dual=False), "L1R_L2LOSS_SVC"),
         (LogisticRegression(C=0.5, solver="liblinear"), "L2R_LR"),
-        (LogisticRegression(C=0.5, solver="liblinear", l1_ratio=1.0), "L1R_LR"),
+        (logistic(C=0.5, solver="liblinear", l1_ratio=1.0), "L1R_LR"),
     ],
 )
 def test_files_of_liblinear(e: Any, solver: str, tmp_path: Path) -> None:
@@ -377,14 +386,15 @@ def test_samples_of_a_reduction_may_be_lists() -> None:
 
 
 # --- declarations ---------------------------------------------------------------------------------
-@pytest.mark.parametrize("estimator", [e for e in CONVERGED if not isinstance(e, NuSVC)], ids=name)
+@pytest.mark.parametrize("estimator", [*CONVERGED, NuSVC(nu=0.57, kernel="linear", tol=1e-10)], ids=name)
 def test_a_declaration_fitted_by_ucm_gives_the_coefficients(estimator: Any) -> None:
     e = clone(estimator).fit(X, Y)
-    kernel = {"kernel": e.kernel, "gamma": e.gamma} if isinstance(e, SVC) else {}
+    kernel = {"kernel": e.kernel, "gamma": e.gamma} if getattr(e, "kernel", "linear") != "linear" else {}
     weight = getattr(e, "class_weight", None)
     again = ucm.Classifier(ucm.from_estimator(e), tol=1e-12, class_weight=weight, **kernel).fit(X, Y)
     scores = e.decision_function(X)
-    assert np.allclose(again.decision_function(X), scores, atol=1e-4 * np.abs(scores).max())
+    rho = again.solution_.rho if isinstance(e, NuSVC) else 1.0  # LIBSVM divides by it
+    assert np.allclose(again.decision_function(X) / rho, scores, atol=1e-4 * np.abs(scores).max())
 
 
 def test_a_mean_loss_needs_the_number_of_samples() -> None:

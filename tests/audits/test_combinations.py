@@ -18,7 +18,9 @@ import sklearn.datasets
 import sklearn.linear_model
 import sklearn.metrics.pairwise
 import sklearn.svm
+from logistic import logistic, logistic_cv
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.utils.fixes import parse_version
 
 import ucm
 
@@ -29,7 +31,6 @@ svm: Any = sklearn.svm
 linear: Any = sklearn.linear_model
 SVC, LinearSVC, NuSVC = svm.SVC, svm.LinearSVC, svm.NuSVC
 LogisticRegression = linear.LogisticRegression
-LogisticRegressionCV = linear.LogisticRegressionCV
 RidgeClassifier = linear.RidgeClassifier
 RidgeClassifierCV = linear.RidgeClassifierCV
 SGDClassifier = linear.SGDClassifier
@@ -42,8 +43,10 @@ X3, Y3 = make_classification(
     M, CUT, n_informative=3, n_redundant=0, n_classes=3, random_state=1, class_sep=0.7
 )
 WEIGHTS = np.random.default_rng(0).uniform(0.3, 2.0, M)
+COUNTS_WEIGHTS = parse_version(sklearn.__version__) >= parse_version("1.7")  # "balanced" of LIBLINEAR's
 COSTS = {0: 2.0, 1: 0.5}
 COSTS3 = {0: 2.0, 1: 0.5, 2: 3.0}
+PRECISE = {"tol_gap_rel": 1e-9, "tol_gap_abs": 1e-10, "tol_feas": 1e-9}  # a hundredth of the slack below
 BY_LOSS = {
     "hinge": lambda t: cp.pos(1 - t),
     "squared_hinge": lambda t: cp.square(cp.pos(1 - t)),
@@ -72,7 +75,8 @@ def program(F: np.ndarray, y: np.ndarray, c: np.ndarray, says: States) -> tuple[
     t = cp.multiply(y, F @ w + b)
     total = says.factor * (c @ BY_LOSS[says.loss](t))
     penalised = w if says.intercept in ("free", "none") else cp.hstack([w, b / float(says.intercept)])
-    R = says.l1 * cp.norm1(penalised) + says.l2 * cp.sum_squares(penalised)
+    terms = (says.l1, cp.norm1), (says.l2, cp.sum_squares)
+    R = sum(factor * term(penalised) for factor, term in terms if factor)
     rules = [b == 0] * (says.intercept == "none") + [w >= 0] * says.nonnegative
     return (w, b), cp.Problem(cp.Minimize(total + R), rules)
 
@@ -120,17 +124,12 @@ LINEAR = [
     (LogisticRegression(C=C, solver="liblinear"), States(C, "log", 0, 0.5, "1")),
     (LogisticRegression(C=C, solver="liblinear", dual=True), States(C, "log", 0, 0.5, "1")),
     (LogisticRegression(C=C, solver="liblinear", intercept_scaling=5.0), States(C, "log", 0, 0.5, "5")),
-    (LogisticRegression(C=C, solver="liblinear", l1_ratio=1.0), States(C, "log", 1, 0, "1")),
-    (LogisticRegression(C=C, l1_ratio=1.0, **SAGA), States(C, "log", 1, 0, FREE)),
-    (LogisticRegression(C=C, l1_ratio=0.3, **SAGA), States(C, "log", 0.3, 0.35, FREE)),
-    (LogisticRegression(C=C, l1_ratio=0.3, fit_intercept=False, **SAGA), States(C, "log", 0.3, 0.35, NONE)),
+    (logistic(C=C, solver="liblinear", l1_ratio=1.0), States(C, "log", 1, 0, "1")),
+    (logistic(C=C, l1_ratio=1.0, **SAGA), States(C, "log", 1, 0, FREE)),
+    (logistic(C=C, l1_ratio=0.3, **SAGA), States(C, "log", 0.3, 0.35, FREE)),
+    (logistic(C=C, l1_ratio=0.3, fit_intercept=False, **SAGA), States(C, "log", 0.3, 0.35, NONE)),
     (LogisticRegression(C=np.inf), States(1.0, "log", 0, 0, FREE)),
-    (
-        LogisticRegressionCV(
-            Cs=[C], l1_ratios=(0.0,), use_legacy_attributes=False, cv=2, scoring="accuracy"
-        ),
-        States(C, "log", 0, 0.5, FREE),
-    ),
+    (logistic_cv(Cs=[C], cv=2, scoring="accuracy"), States(C, "log", 0, 0.5, FREE)),
     *[
         (SGDClassifier(loss=loss, **SMALL), States(1 / M, name, 0, 0.005, FREE))
         for loss, name in [
@@ -203,7 +202,7 @@ def against(
     (w, b), problem = program(samples, y, c, says)
     w.value, b.value = coef, intercept
     objective = float(problem.objective.value)
-    problem.solve(cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-11, tol_feas=1e-10)
+    problem.solve(cp.CLARABEL, **PRECISE)
     check(row, objective, float(problem.value))
 
 
@@ -219,7 +218,7 @@ def test_two_classes(estimator: Any, says: States) -> None:
 def test_sample_weights(estimator: Any, says: States) -> None:
     e = clone(estimator).fit(X, Y, sample_weight=WEIGHTS)
     (row,) = ucm.audit(e, X, Y, WEIGHTS)
-    by_weight = isinstance(e, LinearSVC | LogisticRegression)
+    by_weight = isinstance(e, LinearSVC | LogisticRegression) and COUNTS_WEIGHTS
     c = weighed(Y, e.class_weight, WEIGHTS, by_weight)
     against(row, 2.0 * Y - 1.0, c, says, np.ravel(e.coef_), float(np.ravel(e.intercept_)[0]), X)
 
@@ -309,7 +308,7 @@ def check_svm(row: Any, e: Any, K: np.ndarray, y: np.ndarray, c: np.ndarray, a: 
     # the value in rho is convex and piecewise linear, with kinks at the margins
     values = [-2 * r + 2 / (e.nu * c.sum()) * float(c @ np.maximum(0.0, r - t)) for r in t]
     _, problem = nu_program(F, y, c, e.nu)
-    problem.solve(cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-11, tol_feas=1e-10)
+    problem.solve(cp.CLARABEL, **PRECISE)
     check(row, min(values), float(problem.value))
 
 

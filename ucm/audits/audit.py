@@ -56,8 +56,8 @@ def audit(
     answer is an upper bound of the optimum, its multipliers, if it has any, give a lower bound, and a solve
     proves the interval of the optimum. It knows `LinearSVC`, `SVC`, `NuSVC`, `LogisticRegression`,
     `SGDClassifier`, `RidgeClassifier` and the CV variants of scikit-learn, classes of the same names and
-    attributes (scikit-learn-intelex, thundersvm), skglm's classifiers, models of LIBLINEAR and LIBSVM, and
-    pipelines, searches, `OneVsRestClassifier` and `OneVsOneClassifier` of these.
+    attributes (scikit-learn-intelex, cuML, thundersvm), skglm's classifiers, models of LIBLINEAR and LIBSVM,
+    and pipelines, searches, `OneVsRestClassifier` and `OneVsOneClassifier` of these.
 
     Parameters
     ----------
@@ -107,7 +107,9 @@ def from_estimator(estimator: object, m: float | None = None) -> Objective | Unc
     """Return the declaration of the problem that the parameters of an estimator state.
 
     Kernels and weights of classes are options of `ucm.compile` and `ucm.Classifier` by the same names, not
-    parts of a declaration.
+    parts of a declaration. The set of `NuSVC` has a w of length 1; LIBSVM divides w and b by the margin rho,
+    so that its scores are those of a `Classifier` divided by `solution_.rho`. If m nu / 2 is an integer, an
+    interval of values of b may be optimal, of which the two solvers may return different ones.
 
     Parameters
     ----------

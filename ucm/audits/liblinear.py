@@ -31,7 +31,9 @@ _RATIOS = {"l2": 0.0, "l1": 1.0}
 def _linear_svc(estimator: Any) -> Statement:
     one_of(estimator, "multi_class", {"ovr": True})
     penalty = elastic_net(1.0, one_of(estimator, "penalty", _RATIOS))
-    loss, scaling = one_of(estimator, "loss", _SVC), float(estimator.intercept_scaling)
+    scaling = float(getattr(estimator, "intercept_scaling", 1.0))  # cuML has a switch in its place
+    scaling = scaling if getattr(estimator, "penalized_intercept", True) else None
+    loss = one_of(estimator, "loss", _SVC)
     model = objective(float(estimator.C), loss, penalty, estimator.fit_intercept, scaling)
     return Statement(model, class_weight=estimator.class_weight, rest=False, weighted=_by_weight())
 
@@ -77,6 +79,7 @@ def _chosen(estimator: Any, name: str) -> Any:
 
 
 FAMILIES = (
+    Family(("LinearSVC",), ("loss", "penalty", "penalized_intercept"), _linear_svc, linear_answers),
     Family(
         ("LinearSVC", "LiblinearSVC"), ("loss", "penalty", "intercept_scaling"), _linear_svc, linear_answers
     ),

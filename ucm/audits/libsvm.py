@@ -52,7 +52,7 @@ def _answers(estimator: Any, X: Matrix) -> list[Answer]:
     b, linear, k = np.ravel(dense(estimator.intercept_)), estimator.kernel == "linear", len(C) + 1
     _check_samples(estimator, X, support)
     found = []
-    ends = np.cumsum([0, *estimator.n_support_])
+    ends = np.cumsum([0, *np.ravel(estimator.n_support_)])  # cuML has one number, of two classes
     of = [slice(*span) for span in pairwise(ends)]
     for p, (i, j) in enumerate(combinations(range(k), 2)):
         c = np.zeros(X.shape[0])
