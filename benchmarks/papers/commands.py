@@ -1,0 +1,180 @@
+"""Every command of docs/papers.md, and their figures in `results.json`, which is written after each of them.
+
+A command is a script of this package, one of its parts, and options; its part is cut by sets where it takes more
+than four minutes of one processor. A command that begins with `pytest` is a test, named by a row of the page.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Collection, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from benchmarks.harness import Part, Row, options_of, shown
+
+__all__ = ["COMMANDS", "SCRIPTS", "TEMPLATE", "Command", "parts_of", "read", "run"]
+
+HERE = Path(__file__).resolve().parent
+TEMPLATE, RESULTS = HERE / "papers.md.jinja", HERE / "results.json"
+PACKAGES = "ucm-classifiers numpy scipy scikit-learn clarabel highspy"
+DIGITS = 7  # of a figure that is kept
+
+# the script of a command, and its table of parts
+SCRIPTS = {
+    "unified": ("benchmarks.papers.unified", "TABLES"),
+    "extended_nu_svm": ("benchmarks.papers.extended_nu_svm", "TABLES"),
+    "nearest_points": ("benchmarks.papers.nearest_points", "TABLES"),
+    "sparse": ("benchmarks.papers.sparse", "PARTS"),
+    "psvm": ("benchmarks.papers.psvm", "PARTS"),
+}
+
+
+def parts_of(script: str) -> Mapping[str, Part]:
+    """Return the parts of a script by name."""
+    module, table = SCRIPTS[script]
+    return getattr(importlib.import_module(module), table)
+
+
+class Command(NamedTuple):
+    """A command, its paper and item."""
+
+    paper: str
+    item: str
+    name: str
+
+    def rows(self) -> Iterator[Row]:
+        """Run it, and print its rows."""
+        script, part, *words = self.name.split()
+        if script != "pytest":
+            yield from shown(parts_of(script)[part](**options_of(words)))
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "report.xml"
+            words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", part, *words]
+            subprocess.run([*words, f"--junitxml={report}"], check=False, cwd=HERE.parent.parent)
+            (suite,) = ElementTree.parse(report).getroot()
+            told = {key: int(suite.get(key, 0)) for key in ("tests", "skipped", "failures", "errors")}
+        passed = told["tests"] - told["skipped"] - told["failures"] - told["errors"]
+        yield {**told, "passed": passed, "within": passed > 0 and passed + told["skipped"] == told["tests"]}
+
+
+_TABLE = """
+004 | Table 1 | unified table-1
+004 | Section 2.1 | unified section-2.1
+004 | Section 6.3.1 | unified section-6.3.1
+004 | Table 4 | unified table-4
+002 | Table 2 | psvm table-2
+001 | Table A1 | sparse table-a1
+000 | Theorem 20 | extended_nu_svm small
+000 | Table 1 | extended_nu_svm banana
+004 | Figures 6, 10 | unified figures-6-10
+004 | Figures 7, 11 | unified figures-7-11
+002 | Figure 3 | psvm figure-3
+001 | Theorem 3.1 | sparse theorem-3.1
+001 | Figures 12-15 | sparse effort
+000 | Tables 2-3 | extended_nu_svm tables-2-3
+000 | Figure 8 | extended_nu_svm figure-8
+002 | Figure 2 | psvm figure-2
+004 | Table 8 | unified table-8
+004 | Tables 3, 7 | unified tables-3-7
+000 | Table 1 | extended_nu_svm table-1
+000 | Figures 9-10 | extended_nu_svm figures-9-10
+003 | Section 5 | nearest_points minkowski
+001 | (P_k) | sparse inner --sets uci_wpbc,uci_bupa
+000 | (20) | extended_nu_svm below --sets thyroid,heart,titanic,breast_cancer,diabetis,flare_solar,german,banana
+000 | (20) | extended_nu_svm below --sets image,splice
+000 | (20) | extended_nu_svm below --sets ringnorm,twonorm,waveform
+003 | Tables 2-3 | nearest_points tables-2-3 --sets titanic,heart,diabetis,breast_cancer,thyroid,twonorm,waveform
+003 | Tables 2-3 | nearest_points tables-2-3 --sets flare_solar,german,banana
+003 | Tables 2-3 | nearest_points tables-2-3 --sets splice,image,ringnorm
+004 | Figure 5 | unified figure-5
+004 | Figure 8 | unified figure-8
+004 | Figure 9 | unified figure-9
+003 | Table 1 | nearest_points table-1
+003 | Section 5 | nearest_points mu-mdm
+000 | Figure 11 | extended_nu_svm figure-11
+002 | Table 3 | psvm table-3
+002 | Table 3 | psvm several-baselines
+002 | Table 1 | psvm table-1-splits
+001 | Figures 3-6 | sparse features
+001 | Figures 7-9 | sparse labels-0
+001 | Figures 7-9 | sparse labels-10
+001 | Figures 7-9 | sparse labels-100
+001 | Figures 7-9 | sparse labels-200
+001 | Table 2 | sparse table-2 --sets uci_sonar,uci_wpbc,uci_ionosphere
+001 | Table 2 | sparse table-2 --sets uci_pima,uci_bupa
+001 | Figure 10 | sparse wpbc
+001 | Figure 10 | sparse bupa
+001 | Figure 10 | sparse sonar
+001 | Figure 10 | sparse ionosphere
+001 | Figure 10 | sparse pima
+004 | Table 9 | unified table-9
+"""
+COMMANDS = tuple(Command(*(cell.strip() for cell in line.split("|"))) for line in _TABLE.strip().split("\n"))
+
+
+def tests() -> list[Command]:
+    """The tests that the rows of the page name."""
+    names = re.findall(r"pytest tests/[\w/]+\.py(?: -k \w+)?", TEMPLATE.read_text(encoding="utf-8"))
+    return [Command("", "", name) for name in dict.fromkeys(names)]
+
+
+def read() -> dict[str, Any]:
+    """Return the kept results by command."""
+    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+
+
+def run(names: Collection[str] = (), missing: bool = False) -> bool:
+    """Run the commands that contain one of the names, all by default; return True if none of them failed.
+
+    With `missing`, those without results only. Each is kept when it ends, so a run can be stopped and resumed.
+    """
+    commands, failed = [*COMMANDS, *tests()], []
+    for command in commands:
+        if (names and not any(name in command.name for name in names)) or (missing and command.name in read()):
+            continue
+        print(f"\n{command.name}", datetime.datetime.now(), flush=True)
+        before = sum(os.times()[:4])
+        try:
+            rows = [{k: _rounded(v) for k, v in row.items()} for row in command.rows()]
+        except Exception:  # of any command: the others run
+            traceback.print_exc()
+            failed.append(command.name)
+            continue
+        found = {
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "seconds": round(sum(os.times()[:4]) - before, 1),
+            "versions": {package: version(package) for package in PACKAGES.split()},
+            "rows": rows,
+        }
+        _write(read() | {command.name: found}, [command.name for command in commands])
+    print(f"\nfailed: {', '.join(failed) or 'none'}")
+    return not failed
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def _write(results: Mapping[str, Any], order: list[str]) -> None:
+    """A row to a line, in the order of the commands; a command that is no more is dropped."""
+    parts = []
+    for name in order:
+        if name in results:
+            head = {k: v for k, v in results[name].items() if k != "rows"}
+            rows = ",\n".join(f"  {json.dumps(row)}" for row in results[name]["rows"])
+            parts.append(f'{json.dumps(name)}: {json.dumps(head)[:-1]}, "rows": [\n{rows}\n]}}')
+    part = RESULTS.with_suffix(".part")
+    part.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    part.replace(RESULTS)
