@@ -1,7 +1,7 @@
-"""Every command of docs/papers.md, and their figures in `results.json`, which is written after each of them.
+"""Every command of docs/papers.md, and their figures in `results.json`, which is written after each.
 
-A command is a script of this package, one of its parts, and options; its part is cut by sets where it takes more
-than four minutes of one processor. A command that begins with `pytest` is a test, named by a row of the page.
+A command is a script of this package, one of its parts, and options; its part is cut by sets where it takes
+more than four minutes of one processor. One that begins with `pytest` is a test, named by a row of the page.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ SCRIPTS = {
     "nearest_points": ("benchmarks.papers.nearest_points", "TABLES"),
     "sparse": ("benchmarks.papers.sparse", "PARTS"),
     "psvm": ("benchmarks.papers.psvm", "PARTS"),
+    "beyond": ("benchmarks.papers.beyond", "PARTS"),
 }
 
 
@@ -73,8 +74,12 @@ _TABLE = """
 004 | Table 1 | unified table-1
 004 | Section 2.1 | unified section-2.1
 004 | Section 6.3.1 | unified section-6.3.1
+004 | (30)-(31) | unified lemma-5
+004 | Table 2 | unified table-2
 004 | Table 4 | unified table-4
 002 | Table 2 | psvm table-2
+002 | Table 1 | psvm table-1
+002 | Table 1 | psvm baselines
 001 | Table A1 | sparse table-a1
 000 | Theorem 20 | extended_nu_svm small
 000 | Table 1 | extended_nu_svm banana
@@ -90,36 +95,72 @@ _TABLE = """
 004 | Tables 3, 7 | unified tables-3-7
 000 | Table 1 | extended_nu_svm table-1
 000 | Figures 9-10 | extended_nu_svm figures-9-10
+004 | beyond | beyond unified
+000 | beyond | beyond extended-nu-svm
+003 | beyond | beyond nearest-points
+001 | beyond | beyond sparse
+002 | beyond | beyond psvm
+003 | Section 3 | nearest_points four-vectors
+003 | Tables 2-3 | nearest_points tables-2-3
+003 | Tables 2-3 | nearest_points tables-2-3 --sets flare_solar,german,banana
+003 | Tables 2-3 | nearest_points tables-2-3 --sets splice,ringnorm
+003 | Tables 2-3 | nearest_points tables-2-3 --sets image
+000 | (20) | extended_nu_svm below
+004 | Table 5 | unified table-5
+004 | Table 8 | unified table-8-seconds
+004 | Table 5 | unified table-5-rbf
+004 | Tables 5-6 | unified tables-5-6
+004 | Tables 5-6 | unified tables-5-6-rbf
+000 | (20) | extended_nu_svm below --sets ringnorm,twonorm,waveform
+000 | (20) | extended_nu_svm below --sets image
+000 | (20) | extended_nu_svm below --sets splice
 003 | Section 5 | nearest_points minkowski
 001 | (P_k) | sparse inner --sets uci_wpbc,uci_bupa
-000 | (20) | extended_nu_svm below --sets thyroid,heart,titanic,breast_cancer,diabetis,flare_solar,german,banana
-000 | (20) | extended_nu_svm below --sets image,splice
-000 | (20) | extended_nu_svm below --sets ringnorm,twonorm,waveform
-003 | Tables 2-3 | nearest_points tables-2-3 --sets titanic,heart,diabetis,breast_cancer,thyroid,twonorm,waveform
-003 | Tables 2-3 | nearest_points tables-2-3 --sets flare_solar,german,banana
-003 | Tables 2-3 | nearest_points tables-2-3 --sets splice,image,ringnorm
 004 | Figure 5 | unified figure-5
 004 | Figure 8 | unified figure-8
 004 | Figure 9 | unified figure-9
+004 | Table 5 | unified table-5 --sets cod-rna
+004 | Table 5 | unified table-5 --sets skin-nonskin
+004 | Table 5 | unified table-5 --sets w8a
+004 | Table 5 | unified table-5 --sets ijcnn1
+004 | Table 5 | unified table-5 --sets a8a
+004 | Table 5 | unified table-5 --sets a9a
+004 | Table 5 | unified table-5 --sets w7a
+004 | Tables 5-6 | unified tables-5-6 --sets a8a,a9a,cod-rna,ijcnn1,skin-nonskin
+004 | Tables 5-6 | unified tables-5-6 --sets w7a,w8a
+004 | Tables 5-6 | unified tables-5-6-rbf --sets mushrooms
+004 | Table 8 | unified table-8-seconds --sets a8a,a9a,cod-rna,ijcnn1,mushrooms,skin-nonskin,w7a,w8a
+004 | Table 8 | unified table-8-seconds --sets duke
+004 | Table 8 | unified table-8-seconds --sets leu
 003 | Table 1 | nearest_points table-1
 003 | Section 5 | nearest_points mu-mdm
-000 | Figure 11 | extended_nu_svm figure-11
-002 | Table 3 | psvm table-3
-002 | Table 3 | psvm several-baselines
-002 | Table 1 | psvm table-1-splits
 001 | Figures 3-6 | sparse features
 001 | Figures 7-9 | sparse labels-0
 001 | Figures 7-9 | sparse labels-10
 001 | Figures 7-9 | sparse labels-100
 001 | Figures 7-9 | sparse labels-200
-001 | Table 2 | sparse table-2 --sets uci_sonar,uci_wpbc,uci_ionosphere
-001 | Table 2 | sparse table-2 --sets uci_pima,uci_bupa
+001 | Table 2 | sparse table-2 --sets uci_sonar,uci_wpbc
+001 | Table 2 | sparse table-2 --sets uci_ionosphere
+001 | Table 2 | sparse table-2 --sets uci_pima
+001 | Table 2 | sparse table-2 --sets uci_bupa
 001 | Figure 10 | sparse wpbc
 001 | Figure 10 | sparse bupa
 001 | Figure 10 | sparse sonar
 001 | Figure 10 | sparse ionosphere
 001 | Figure 10 | sparse pima
+002 | Table 1 | psvm table-1-splits
+000 | Figure 11 | extended_nu_svm figure-11
+002 | Table 3 | psvm table-3
+002 | Table 3 | psvm several-baselines
 004 | Table 9 | unified table-9
+004 | Table 9 | unified table-9 --sets mushrooms,madelon
+004 | Table 9 | unified table-9 --sets cod-rna
+004 | Table 9 | unified table-9 --sets ijcnn1
+004 | Table 9 | unified table-9 --sets a8a
+004 | Table 9 | unified table-9 --sets a9a
+004 | Table 9 | unified table-9 --sets w7a
+004 | Table 9 | unified table-9 --sets w8a
+004 | Table 9 | unified table-9 --sets skin-nonskin
 """
 COMMANDS = tuple(Command(*(cell.strip() for cell in line.split("|"))) for line in _TABLE.strip().split("\n"))
 
@@ -138,11 +179,13 @@ def read() -> dict[str, Any]:
 def run(names: Collection[str] = (), missing: bool = False) -> bool:
     """Run the commands that contain one of the names, all by default; return True if none of them failed.
 
-    With `missing`, those without results only. Each is kept when it ends, so a run can be stopped and resumed.
+    With `missing`, those without results only. Each is kept when it ends: a run can be stopped and resumed.
     """
     commands, failed = [*COMMANDS, *tests()], []
     for command in commands:
-        if (names and not any(name in command.name for name in names)) or (missing and command.name in read()):
+        if (names and not any(name in command.name for name in names)) or (
+            missing and command.name in read()
+        ):
             continue
         print(f"\n{command.name}", datetime.datetime.now(), flush=True)
         before = sum(os.times()[:4])
