@@ -7,6 +7,7 @@ import argparse
 import sys
 
 from benchmarks.papers.commands import run
+from benchmarks.papers.page import draw, write
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
@@ -18,3 +19,5 @@ if __name__ == "__main__":
     given = parser.parse_args()
     if given.verb == "run":
         sys.exit(0 if run(given.names, given.missing) else 1)
+    write()
+    draw()
