@@ -57,7 +57,7 @@ def _unified(name: str, X: Any, y: Any) -> Iterator[Row]:
     })  # fmt: skip
 
 
-def below_the_boundary(sets: Sequence[str] = tuple(extended_nu_svm.ACCURACY)) -> Iterator[Row]:
+def below_the_boundary(sets: Sequence[str] = extended_nu_svm.QUICK) -> Iterator[Row]:
     """The extended nu-SVM with p = inf at nu_min / 1.01 on all samples: RAPMINOS from the barycentres, and a
     convex problem for each face, with a proof."""
     return over(sets, _below, extended_nu_svm.load)
@@ -77,9 +77,9 @@ def nearest(sets: Sequence[str] = tuple(nearest_points.PRINTED)) -> Iterator[Row
 
 def _nearest(name: str, X: Any, y: Any, splits: Any) -> Iterator[Row]:
     (train, _), printed = splits[0], nearest_points.PRINTED[name]
-    eta = max(printed.mu, 1.0 / min(np.sum(y[train] > 0), np.sum(y[train] < 0)))
+    eta = max(printed["mu"], 1.0 / min(np.sum(y[train] > 0), np.sum(y[train] < 0)))
     U = ReducedHull(pos, eta=float(eta)) - ReducedHull(neg, eta=float(eta))
-    fit = partial(solve, U, X[train], y[train], kernel="rbf", gamma=1.0 / printed.s2)
+    fit = partial(solve, U, X[train], y[train], kernel="rbf", gamma=1.0 / printed["s2"])
     yield _row(name, "reduced hulls", {
         "clip-mdm": partial(fit, solver=ClipMDM(stop="paper"), tol=1e-9), "automatic": fit,
     })  # fmt: skip

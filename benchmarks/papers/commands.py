@@ -1,7 +1,7 @@
 """Every command of docs/papers.md, and their figures in `results.json`, which is written after each.
 
 A command is a script of this package, one of its parts, and options; its part is cut by sets where it takes
-more than four minutes of one processor. One that begins with `pytest` is a test, named by a row of the page.
+more than four minutes of one processor. The command `pytest` runs all tests that the rows of the page name.
 """
 
 from __future__ import annotations
@@ -56,21 +56,14 @@ class Command(NamedTuple):
 
     def rows(self) -> Iterator[Row]:
         """Run it, and print its rows."""
-        script, part, *words = self.name.split()
-        if script != "pytest":
-            yield from shown(parts_of(script)[part](**options_of(words)))
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            report = Path(folder) / "report.xml"
-            words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", part, *words]
-            subprocess.run([*words, f"--junitxml={report}"], check=False, cwd=HERE.parent.parent)
-            (suite,) = ElementTree.parse(report).getroot()
-            told = {key: int(suite.get(key, 0)) for key in ("tests", "skipped", "failures", "errors")}
-        passed = told["tests"] - told["skipped"] - told["failures"] - told["errors"]
-        yield {**told, "passed": passed, "within": passed > 0 and passed + told["skipped"] == told["tests"]}
+        script, part, *words = (*self.name.split(), "")
+        tests = self.name == "pytest"
+        yield from shown(tested() if tests else parts_of(script)[part](**options_of(words[:-1])))
 
 
+# paper | item | command; after each " / " another value of its last option
 _TABLE = """
+all | tests | pytest
 004 | Table 1 | unified table-1
 004 | Section 2.1 | unified section-2.1
 004 | Section 6.3.1 | unified section-6.3.1
@@ -102,73 +95,73 @@ _TABLE = """
 002 | beyond | beyond psvm
 003 | Section 3 | nearest_points four-vectors
 003 | Tables 2-3 | nearest_points tables-2-3
-003 | Tables 2-3 | nearest_points tables-2-3 --sets flare_solar,german,banana
-003 | Tables 2-3 | nearest_points tables-2-3 --sets splice,ringnorm
-003 | Tables 2-3 | nearest_points tables-2-3 --sets image
+003 | Tables 2-3 | nearest_points tables-2-3 --sets flare_solar,german,banana / splice,ringnorm / image
 000 | (20) | extended_nu_svm below
 004 | Table 5 | unified table-5
 004 | Table 8 | unified table-8-seconds
 004 | Table 5 | unified table-5-rbf
 004 | Tables 5-6 | unified tables-5-6
 004 | Tables 5-6 | unified tables-5-6-rbf
-000 | (20) | extended_nu_svm below --sets ringnorm,twonorm,waveform
-000 | (20) | extended_nu_svm below --sets image
-000 | (20) | extended_nu_svm below --sets splice
+000 | (20) | extended_nu_svm below --sets ringnorm,twonorm,waveform / image / splice
 003 | Section 5 | nearest_points minkowski
 001 | (P_k) | sparse inner --sets uci_wpbc,uci_bupa
 004 | Figure 5 | unified figure-5
 004 | Figure 8 | unified figure-8
 004 | Figure 9 | unified figure-9
-004 | Table 5 | unified table-5 --sets cod-rna
-004 | Table 5 | unified table-5 --sets skin-nonskin
-004 | Table 5 | unified table-5 --sets w8a
-004 | Table 5 | unified table-5 --sets ijcnn1
-004 | Table 5 | unified table-5 --sets a8a
-004 | Table 5 | unified table-5 --sets a9a
-004 | Table 5 | unified table-5 --sets w7a
-004 | Tables 5-6 | unified tables-5-6 --sets a8a,a9a,cod-rna,ijcnn1,skin-nonskin
-004 | Tables 5-6 | unified tables-5-6 --sets w7a,w8a
+004 | Table 5 | unified table-5 --sets cod-rna / skin-nonskin / w8a / ijcnn1 / a8a / a9a / w7a
+004 | Tables 5-6 | unified tables-5-6 --sets a8a,a9a,cod-rna,ijcnn1,skin-nonskin / w7a,w8a
 004 | Tables 5-6 | unified tables-5-6-rbf --sets mushrooms
-004 | Table 8 | unified table-8-seconds --sets a8a,a9a,cod-rna,ijcnn1,mushrooms,skin-nonskin,w7a,w8a
-004 | Table 8 | unified table-8-seconds --sets duke
-004 | Table 8 | unified table-8-seconds --sets leu
+004 | Table 8 | unified table-8-seconds --sets mushrooms
+004 | Table 8 | unified table-8-seconds --sets a8a,a9a,cod-rna,ijcnn1 / skin-nonskin,w7a,w8a / duke / leu
 003 | Table 1 | nearest_points table-1
 003 | Section 5 | nearest_points mu-mdm
 001 | Figures 3-6 | sparse features
-001 | Figures 7-9 | sparse labels-0
-001 | Figures 7-9 | sparse labels-10
-001 | Figures 7-9 | sparse labels-100
-001 | Figures 7-9 | sparse labels-200
-001 | Table 2 | sparse table-2 --sets uci_sonar,uci_wpbc
-001 | Table 2 | sparse table-2 --sets uci_ionosphere
-001 | Table 2 | sparse table-2 --sets uci_pima
-001 | Table 2 | sparse table-2 --sets uci_bupa
-001 | Figure 10 | sparse wpbc
-001 | Figure 10 | sparse bupa
-001 | Figure 10 | sparse sonar
-001 | Figure 10 | sparse ionosphere
-001 | Figure 10 | sparse pima
+000 | beyond | beyond extended-nu-svm --sets image,ringnorm,twonorm,waveform
+001 | Figures 7-9 | sparse labels-0 / labels-10 / labels-100 / labels-200
+001 | Table 2 | sparse table-2 --sets uci_sonar,uci_wpbc / uci_ionosphere / uci_pima / uci_bupa
+001 | Figure 10 | sparse wpbc / bupa / sonar / ionosphere / pima
 002 | Table 1 | psvm table-1-splits
 000 | Figure 11 | extended_nu_svm figure-11
 002 | Table 3 | psvm table-3
 002 | Table 3 | psvm several-baselines
 004 | Table 9 | unified table-9
-004 | Table 9 | unified table-9 --sets mushrooms,madelon
-004 | Table 9 | unified table-9 --sets cod-rna
-004 | Table 9 | unified table-9 --sets ijcnn1
-004 | Table 9 | unified table-9 --sets a8a
-004 | Table 9 | unified table-9 --sets a9a
-004 | Table 9 | unified table-9 --sets w7a
-004 | Table 9 | unified table-9 --sets w8a
+004 | Table 9 | unified table-9 --sets madelon,mushrooms / cod-rna / ijcnn1 / a8a / a9a / w7a / w8a
 004 | Table 9 | unified table-9 --sets skin-nonskin
 """
-COMMANDS = tuple(Command(*(cell.strip() for cell in line.split("|"))) for line in _TABLE.strip().split("\n"))
 
 
-def tests() -> list[Command]:
-    """The tests that the rows of the page name."""
-    names = re.findall(r"pytest tests/[\w/]+\.py(?: -k \w+)?", TEMPLATE.read_text(encoding="utf-8"))
-    return [Command("", "", name) for name in dict.fromkeys(names)]
+def _commands() -> Iterator[Command]:
+    for line in _TABLE.strip().split("\n"):
+        paper, item, names = (cell.strip() for cell in line.split("|"))
+        first, *others = names.split(" / ")
+        yield Command(paper, item, first)
+        for other in others:
+            yield Command(paper, item, f"{first.rpartition(' ')[0]} {other}")
+
+
+COMMANDS = tuple(_commands())
+
+
+def tested() -> Iterator[Row]:
+    """The tests that the rows of the page name, in one process: how many passed."""
+    text = TEMPLATE.read_text(encoding="utf-8")
+    names = dict.fromkeys(re.findall(r"pytest (tests/[\w/]+\.py)(?: -k (\w+))?", text))
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        words = " or ".join(dict.fromkeys(word or Path(file).stem for file, word in names))
+        options = ["-q", "-p", "no:cacheprovider", "-k", words, f"--junitxml={report}"]
+        files = list(dict.fromkeys(file for file, _ in names))
+        command = [sys.executable, "-m", "pytest", *files, *options]
+        subprocess.run(command, check=False, cwd=HERE.parent.parent)
+        cases = list(ElementTree.parse(report).iter("testcase"))
+    for file, word in names:
+        module = file.removesuffix(".py").replace("/", ".")
+        own = [case for case in cases if case.get("classname") == module and word in case.get("name", "")]
+        kinds = [{child.tag for child in case} for case in own]
+        failed = sum(bool(kind & {"failure", "error"}) for kind in kinds)
+        passed = sum(not kind & {"failure", "error", "skipped"} for kind in kinds)
+        name = f"pytest {file} -k {word}" if word else f"pytest {file}"
+        yield {"test": name, "passed": passed, "failed": failed, "within": passed > 0 and not failed}
 
 
 def read() -> dict[str, Any]:
@@ -181,8 +174,8 @@ def run(names: Collection[str] = (), missing: bool = False) -> bool:
 
     With `missing`, those without results only. Each is kept when it ends: a run can be stopped and resumed.
     """
-    commands, failed = [*COMMANDS, *tests()], []
-    for command in commands:
+    failed = []
+    for command in COMMANDS:
         if (names and not any(name in command.name for name in names)) or (
             missing and command.name in read()
         ):
@@ -201,7 +194,7 @@ def run(names: Collection[str] = (), missing: bool = False) -> bool:
             "versions": {package: version(package) for package in PACKAGES.split()},
             "rows": rows,
         }
-        _write(read() | {command.name: found}, [command.name for command in commands])
+        _write(read() | {command.name: found}, [command.name for command in COMMANDS])
     print(f"\nfailed: {', '.join(failed) or 'none'}")
     return not failed
 

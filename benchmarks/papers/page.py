@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Row
-from benchmarks.papers.commands import COMMANDS, HERE, TEMPLATE, read, tests
+from benchmarks.papers.commands import COMMANDS, HERE, TEMPLATE, read
 
 __all__ = ["Page", "draw", "verdict", "write"]
 
@@ -19,11 +19,8 @@ NOT_RUN = "not run here"
 def verdict(cases: Iterable[Any], figure: str = "", why: str = "") -> str:
     """Return the state of an item.
 
-    Parameters
-    ----------
-    cases : for each case that the paper names, whether its printed figure or claim is reached; None is no case
-    figure : what was found, in words
-    why : the reason why nothing can be compared, if that is so
+    Each case is whether a printed figure or a claim is reached, on one that the paper names; None is no case.
+    `figure` says what was found, and `why` the reason why nothing can be compared, if that is so.
     """
     held = [bool(case) for case in cases if case is not None]
     more = f"; {figure}" if figure else ""
@@ -77,9 +74,13 @@ class Page:
     ) -> str:
         """A line of a table of items, with its verdict; by default of the column `within` of its command."""
         if cases is None:
-            cases = self.cases(command)
+            test = command.startswith("pytest")
+            cases = self.cases("pytest", test=command) if test else self.cases(command)
         state = verdict(cases, figure, why)
-        return f"| {name} | {where} | `{command}` | {state}{': ' + note if note else ''} |"
+        note = note or (figure if state == "met" else "")
+        return (
+            f"| {name} | {where} | `{command}` | {state}{f': {note}' if note and state != NOT_RUN else ''} |"
+        )
 
     def seconds(self, part: str = "") -> float:
         """Seconds of the processor of the commands whose names begin so."""
@@ -91,7 +92,7 @@ class Page:
 
     def absent(self) -> list[str]:
         """The commands without results."""
-        return [command.name for command in [*COMMANDS, *tests()] if command.name not in self.results]
+        return [command.name for command in COMMANDS if command.name not in self.results]
 
     def compared(
         self, part: str, column: str, one: str, other: str, quantity: str, sets: Sequence[str] = ()
@@ -164,7 +165,9 @@ class Page:
         """Sun, Table 3: the better p against the methods at hand, means of splits."""
         found = []
         for name in dict.fromkeys(row["set"] for row in self.rows("psvm several-baselines")):
-            ours = max((row["mean"] for row in self.rows("psvm table-3", set=name) if row["printed"]), default=0.0)
+            ours = max(
+                (row["mean"] for row in self.rows("psvm table-3", set=name) if row["printed"]), default=0.0
+            )
             other = max(row["mean"] for row in self.rows("psvm several-baselines", set=name))
             words = f"{name.removeprefix('uci_')} {ours - other:+.1f}"
             found.append({"words": words, "best": ours > other})
@@ -177,8 +180,9 @@ class Page:
         undefined = jinja2.StrictUndefined
         environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=undefined)
         environment.filters |= {"f": number, "sum_true": lambda cases: sum(map(bool, cases))}
+        environment.filters["not_true"] = lambda case: not case
         environment.globals |= {name: getattr(self, name) for name in dir(self) if name[0] != "_"}
-        environment.globals |= {helper.__name__: helper for helper in _HELPERS}
+        environment.globals |= {helper.__name__: helper for helper in (*_HELPERS, off, gains)}
         environment.globals |= {"commands": COMMANDS, "commands_run": lambda: len(self.results)}
         return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render() + "\n"
 
@@ -220,12 +224,6 @@ def largest(values: Iterable[float | None], times: float = 1.0) -> str:
     return format(times * max(found), ".2g") if found else NOT_RUN
 
 
-def least(values: Iterable[float | None]) -> str:
-    """The least."""
-    found = known(values)
-    return format(min(found), ".2g") if found else NOT_RUN
-
-
 def count(cases: Iterable[Any]) -> str:
     """How many hold, of how many."""
     held = [bool(case) for case in cases if case is not None]
@@ -259,23 +257,13 @@ def differences(rows: Iterable[Row], one: str, other: str) -> list[float]:
     return [row[one] - row[other] for row in rows]
 
 
-def spread(rows: Sequence[Row], column: str) -> float:
-    """The largest over the least."""
-    return max(row[column] for row in rows) / min(row[column] for row in rows) if rows else 0.0
-
-
-def equal(values: Iterable[float], apart: float) -> int:
-    """How many ratios are 1."""
-    return sum(abs(value - 1.0) <= apart for value in values)
-
-
-def off(rows: Iterable[Row], column: str, by: str = "model", print: str | None = None) -> str:
-    """The rows that are not within, with a difference."""
-    words = []
-    for row in rows:
-        if row["within"] is False:
-            apart = row[column] - (row[print] if print else 0.0)
-            words.append(f"{row['set']} {row[by]} {apart:+.1f}")
+def off(rows: Iterable[Row], one: str, other: str, by: Sequence[str], form: str = "+.1f") -> str:
+    """The rows that are not within, by name, with the difference of two columns."""
+    words = [
+        f"{' '.join(row[name] for name in by)} {row[one] - row[other]:{form}}"
+        for row in rows
+        if row["within"] is False
+    ]
     return ", ".join(words) or "none"
 
 
@@ -289,46 +277,7 @@ def gains(rows: Iterable[Row]) -> str:
     return ", ".join(words) or NOT_RUN
 
 
-def fewer_but(steps: Sequence[float], named: Sequence[float]) -> list[bool]:
-    """Fewer iterations on the other sets, and not on those that the paper names."""
-    other = [value for value in steps if value not in named]
-    return above(other, 1.0) + [value <= 1.0 for value in named]
-
-
-def worse(rows: Iterable[Row]) -> list[bool]:
-    """Whether mu-MDM is more than a point worse, where print tells of it."""
-    return [row["error, mu-MDM"] > row["error, clip-mdm"] + 1.0 for row in rows if row["worse in print"]]
-
-
-def stalls(rows: Iterable[Row]) -> int:
-    """How often mu-MDM ends with a gap above ten times that of clipped MDM."""
-    return sum(float(row["gap, mu-MDM"]) > 10.0 * float(row["gap, clip-mdm"]) for row in rows)
-
-
-def within_deviation(rows: Iterable[Row]) -> list[bool]:
-    """Whether a mean is within the printed deviation of the printed mean."""
-    return [abs(row["mean"] - row["printed"]) <= row["printed +-"] for row in rows]
-
-
-def off_deviation(rows: Iterable[Row]) -> str:
-    """Those that are not."""
-    words = [
-        f"{row['data'][4:]} {row['model']} {row['quantity']} {row['mean'] - row['printed']:+.3f}"
-        for row in rows
-        if not within_deviation([row])[0]
-    ]
-    return ", ".join(words) or "none"
-
-
-def ends(rows: Iterable[Row], column: str) -> list[float]:
-    """The last of a course."""
-    return list({row["classes"]: row[column] for row in rows}.values())
-
-
-_HELPERS = (
-    verdict, number, ratio, span, mean, largest, least, count, above, near_above, near, ratios, differences,
-    spread, equal, off, gains, fewer_but, worse, stalls, within_deviation, off_deviation, ends,
-)  # fmt: skip
+_HELPERS = (verdict, number, ratio, span, mean, largest, count, above, near_above, near, ratios, differences)
 
 
 def write(path: Path = DOCS / "papers.md") -> None:
@@ -337,13 +286,13 @@ def write(path: Path = DOCS / "papers.md") -> None:
 
 
 METHODS = {
-    "unified": "APG / automatic", "extended-nu-svm": "RAPMINOS / faces", "nearest-points": "clipped MDM / automatic",
-    "sparse": "DCA around a conic solver / automatic", "psvm": "pSMO / automatic",
+    "unified": "APG / automatic", "extended-nu-svm": "RAPMINOS / faces", "psvm": "pSMO / automatic",
+    "nearest-points": "clipped MDM / automatic", "sparse": "DCA, conic solver / automatic",
 }  # fmt: skip
 
 
 def draw(folder: Path = DOCS / "_static") -> None:
-    """Write the pictures of the routes beside the methods of the papers: times on the left, gaps on the right."""
+    """Write the pictures of the routes beside the methods of the papers: times, and gaps."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -353,9 +302,8 @@ def draw(folder: Path = DOCS / "_static") -> None:
     page = Page(read())
     for part, words in METHODS.items():
         rows = page.rows(f"beyond {part}")
-        labels = [f"{row['set'].removeprefix('uci_')} {row['model']}" for row in rows]
-        if part not in ("sparse",):
-            labels = [row["set"].removeprefix("uci_") for row in rows]
+        models = len({row["model"] for row in rows}) > 1
+        labels = [row["set"].removeprefix("uci_") + f" {row['model']}" * models for row in rows]
         figure, (left, right) = plt.subplots(1, 2, figsize=(7.0, 0.9 + 0.16 * len(rows)), sharey=True)
         left.barh(labels, [row["times ours"] for row in rows], color="tab:blue")
         left.axvline(1.0, color="black", linewidth=0.8)

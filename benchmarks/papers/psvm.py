@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from benchmarks.harness import Part, Row, dense, in_turns, main, over, standardised
+from benchmarks.harness import Part, Row, dense, main, over, standardised
 from ucm.compiler.compile import compile, solve
 from ucm.estimators import Classifier
 from ucm.language.models import psvm
@@ -400,51 +400,6 @@ def _course(name: str, X: Any, y: Any) -> Iterator[Row]:
             before = found.certificate.dual
 
 
-# --- seconds ----------------------------------------------------------------------------------
-def times() -> Iterator[Row]:
-    """Seconds of a fit at equal tolerance, the median of five after one that is not counted."""
-    return over(("uci_winequality", "uci_banknote", "usps"), _times, standardised)
-
-
-def _times(name: str, X: Any, y: Any) -> Iterator[Row]:
-    from sklearn.svm import SVC
-
-    def ours(p: float, tol: float, kernel: str | None = None) -> Callable[[], Any]:
-        return lambda: Classifier(psvm(p, 1.0), kernel=kernel, tol=tol).fit(X, y)
-
-    if name == "usps":
-        works = {
-            "p = 1.5, linear": ours(1.5, 1e-3),
-            "p = 2, linear": ours(2.0, 1e-3),
-            "SVC, linear": lambda: SVC(kernel="linear", tol=1e-3).fit(X, y),
-        }
-    else:
-        reached = _relative_gap(SVC(tol=1e-3).fit(X, y), X, y)
-        works = {
-            "p = 1, rbf, tol 1e-3": ours(1.0, 1e-3, "rbf"),
-            f"p = 1, rbf, the gap of SVC, {reached:.1e}": ours(1.0, reached, "rbf"),
-            "SVC, rbf, tol 1e-3": lambda: SVC(tol=1e-3).fit(X, y),
-        }
-    runs = in_turns(works, 5)
-    last = runs[list(works)[-1]].median
-    for method, run in runs.items():
-        within = None if method.startswith("SVC") else run.median <= last
-        yield {
-            "set": name, "method": method, "seconds": run.median, "times SVC": run.median / last,
-            "within": within,
-        }  # fmt: skip
-
-
-def _relative_gap(fit: Any, X: Any, y: Any) -> float:
-    """Of a fitted `SVC` with C = 1: what its own tolerance, on the violation, comes to."""
-    signs = np.where(y == fit.classes_[1], 1.0, -1.0)
-    scores = fit.decision_function(X)
-    dual = float(np.abs(fit.dual_coef_).sum())
-    square = float(fit.dual_coef_[0] @ (scores[fit.support_] - fit.intercept_[0]))
-    primal = 0.5 * square + float(np.maximum(0.0, 1.0 - signs * scores).sum())
-    return (primal - dual + 0.5 * square) / primal
-
-
 PARTS: dict[str, Part] = {
     "table-1": binary,
     "table-1-splits": binary_splits,
@@ -454,7 +409,6 @@ PARTS: dict[str, Part] = {
     "table-2": sizes,
     "table-3": several,
     "several-baselines": several_baselines,
-    "times": times,
 }
 
 if __name__ == "__main__":

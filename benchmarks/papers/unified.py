@@ -23,6 +23,7 @@ from scipy.spatial.distance import cdist
 
 from benchmarks.harness import Part, Row, dense, isolated, main, over, timed
 from benchmarks.judge import accuracy, matched_C
+from benchmarks.papers import printed as print_of
 from ucm import (
     CappedSimplex,
     Exponential,
@@ -48,106 +49,8 @@ AS_PRINTED = APG(stop="paper", eps=EPS, eta_min=1.0)
 TIGHT = 1e-9
 """The tolerance beside the paper's own rule: nothing but that rule ends APG."""
 
-# Tables 1, 4, 5, 6 and 8 for the sets that are held whole. L_ave, L_max: of APG; _rbf: behind
-# exp(-|x - z|^2 / n); _mpm: MM-MPM at kappa. Without covtype, epsilon-normalized, gisette, news20.binary,
-# rcv1-origin, real-sim and url-combined, which are not held.
-_NU_SVM = """
-set m plus n density nu_min nu_max nu iter iter_rbf L_ave L_max L_f L_ave_rbf L_max_rbf L_f_rbf
-a8a 22696 5506 123 0.113 0.355 0.485 0.368 563 343 2.99e+03 1.54e+04 1.43e+05 70 227 2e+04
-a9a 32561 7841 123 0.113 0.352 0.482 0.365 665 390 5.59e+03 3.38e+04 2.05e+05 137 499 2.88e+04
-australian 690 307 14 0.874 0.288 0.890 0.348 4056 243 197 1.21e+03 2.91e+03 19.2 46.9 356
-breast-cancer 683 444 10 1.000 0.064 0.700 0.128 253 144 90.5 227 1.68e+04 12.1 21.3 452
-cod-rna 59535 39690 8 0.999 0.174 0.667 0.223 588 - 1.05e+03 5.65e+03 1.24e+05 - - -
-colon-cancer 62 40 2000 0.984 0.008 0.710 0.078 210 109 402 660 3.8e+04 0.591 0.909 56.5
-diabetes 768 500 8 0.999 0.515 0.698 0.533 306 296 52.1 153 1.76e+03 16.4 46.9 634
-duke 44 21 7129 0.977 0.012 0.955 0.106 317 120 2.82e+03 4.55e+03 6e+04 0.689 0.909 40.9
-fourclass 862 307 2 0.996 0.524 0.712 0.543 356 150 56.1 187 280 57.2 103 536
-german.numer 1000 300 24 0.958 0.517 0.600 0.525 1107 236 216 1.03e+03 8.44e+03 19.5 46.9 450
-heart 270 120 13 0.962 0.333 0.889 0.388 232 196 107 253 749 10.1 21.3 119
-ijcnn1 35000 3415 22 0.591 0.185 0.195 0.186 2000 511 1.2e+03 1.05e+04 5.89e+03 193 884 3.12e+04
-ionosphere 351 225 34 0.884 0.145 0.718 0.202 1064 234 246 983 2.14e+03 11.9 28.3 224
-leu 38 11 7129 0.974 0.013 0.579 0.070 175 103 1.7e+03 2.75e+03 6.05e+04 0.607 0.909 34.6
-liver-disorders 345 145 6 0.991 0.718 0.841 0.731 736 168 12.7 38.5 1.84e+03 5.04 9.68 823
-madelon 2000 1000 500 0.999 0.559 1.000 0.603 510 108 95.4 287 2.44e+05 0.654 1 1.92e+03
-mushrooms 8124 3916 112 0.188 0 0.964 0.096 435 661 1.84e+03 6.34e+03 2.3e+05 23.1 103 1.74e+04
-skin-nonskin 245057 50859 3 0.983 0.213 0.415 0.233 609 - 5.08e+03 2.82e+04 2.19e+05 - - -
-sonar 208 97 60 1.000 0.026 0.933 0.117 1922 279 227 1.12e+03 2.68e+03 4.88 9.68 151
-splice 1000 517 60 1.000 0.373 0.966 0.432 331 120 359 1.11e+03 1.74e+03 6.63 10.6 357
-svmguide1 3089 1089 4 0.997 0.122 0.705 0.180 394 323 30.7 113 2.47e+03 15.2 46.9 2.92e+03
-svmguide3 1243 947 22 0.805 0.401 0.476 0.408 3248 430 153 668 4.92e+03 12.2 46.9 1.15e+03
-w7a 24692 740 300 0.039 0.028 0.060 0.031 4280 1208 5.53e+03 4.62e+04 6.52e+04 48 183 2.31e+04
-w8a 49749 1479 300 0.039 0.028 0.059 0.031 5960 2100 1.04e+04 1.06e+05 1.32e+05 114 451 4.65e+04
-"""
-_MM_MPM = """
-set kappa_max kappa iter_mpm L_ave_mpm L_max_mpm L_f_mpm
-a8a 0.952 0.476 25 1.12 1.21 1.34
-a9a 0.96 0.48 25 1.12 1.21 1.34
-australian 1.23 0.617 25 1.85 2 2.06
-breast-cancer 2.32 1.16 30 1.01 1.1 1.17
-cod-rna 1.41 0.705 115 0.169 0.229 0.234
-colon-cancer 1.85 0.924 157 25.6 42.2 28.1
-diabetes 0.688 0.344 18 0.37 0.386 0.479
-duke 1.98 0.989 291 155 215 197
-fourclass 0.722 0.361 12 0.468 0.547 0.604
-german.numer 0.652 0.326 33 2.45 2.84 2.89
-heart 1.1 0.548 24 1.85 1.98 2.08
-ijcnn1 0.9 0.45 114 0.406 0.652 0.304
-ionosphere 1.3 0.648 110 3.49 4.49 5.15
-leu 2.11 1.05 220 137 268 146
-liver-disorders 0.409 0.204 71 0.305 0.408 0.378
-madelon 0.65 0.325 43 0.281 0.328 0.331
-mushrooms 15.3 7.66 840 2.38 3.63 2.92
-skin-nonskin 1.63 0.814 50 0.165 0.198 0.225
-sonar 1.29 0.644 116 3.47 4.6 5.07
-splice 1.02 0.509 39 2.39 2.84 2.92
-svmguide1 1.26 0.629 28 0.106 0.115 0.0861
-svmguide3 0.624 0.312 105 0.59 0.891 0.582
-w7a 1.41 0.703 112 1.42 2.21 1.82
-w8a 1.39 0.697 108 1.45 2.21 1.88
-"""
-Printed = dict[str, float]
-
-
-def _read(table: str) -> dict[str, Printed]:
-    head, *lines = table.strip().split("\n")
-    _, *names = head.split()
-    found: dict[str, Printed] = {}
-    for line in lines:
-        name, *cells = line.split()
-        numbers = [math.nan if c == "-" else int(c) if c.isdigit() else float(c) for c in cells]
-        found[name] = dict(zip(names, numbers, strict=True))
-    return found
-
-
-# Tables 5 and 8: seconds, linear, behind the RBF kernel, of MM-MPM; nan where it ran out of memory or of time
-_SECONDS = """
-set sedumi libsvm apg liblinear sedumi_rbf libsvm_rbf apg_rbf sedumi_mpm apg_mpm
-a8a 16.82 32.31 1.70 0.059 - 68.24 72.88 0.664 0.034
-a9a 25.42 66.11 4.84 0.071 - 138.89 170.63 0.166 0.010
-australian 0.34 0.12 0.86 0.003 8.03 0.049 0.076 0.054 0.006
-breast-cancer 0.21 0.004 0.05 0.001 6.72 0.015 0.050 0.038 0.005
-cod-rna 6.71 53.73 3.39 0.170 - 267.56 - 0.068 0.015
-colon-cancer 0.18 0.01 0.09 0.153 0.17 0.013 0.013 311.329 0.178
-diabetes 0.14 0.02 0.06 0.003 8.53 0.060 0.093 0.061 0.003
-duke 0.38 0.04 0.11 0.302 0.09 0.041 0.017 13459.0 0.660
-fourclass 0.12 0.01 0.07 0.000 12.34 0.069 0.068 0.069 0.003
-german.numer 0.26 0.26 0.29 0.035 17.13 0.14 0.10 0.063 0.005
-heart 0.14 0.005 0.04 0.001 0.47 0.008 0.040 0.049 0.004
-ijcnn1 7.31 53.57 5.67 0.286 - 73.83 236.15 0.068 0.013
-ionosphere 0.25 0.02 0.22 0.339 0.85 0.012 0.051 0.084 0.016
-leu 0.40 0.03 0.13 0.168 0.08 0.034 0.013 12971.377 0.514
-liver-disorders 0.11 0.01 0.11 0.007 0.81 0.015 0.037 0.075 0.009
-madelon 29.15 11.57 0.32 87.431 133.85 3.77 0.24 1.964 0.017
-mushrooms 8.74 1.34 0.56 0.060 28505.46 5.74 19.02 0.170 0.166
-skin-nonskin 62.70 726.20 8.02 0.092 - 4425.59 - 0.066 0.006
-sonar 0.29 0.12 0.33 3.809 0.27 0.009 0.060 0.096 0.020
-splice 0.56 0.25 0.11 0.022 15.27 0.18 0.067 0.071 0.009
-svmguide1 0.35 0.08 0.15 0.003 1188.65 0.42 1.45 0.070 0.003
-svmguide3 0.36 1.07 0.93 1.695 30.17 0.23 0.21 0.083 0.012
-w7a 69.90 135.91 14.13 0.806 - 17.89 286.27 0.588 0.036
-w8a 189.40 143.42 38.69 0.465 - 124.55 1423.42 0.592 0.031
-"""
-PRINTED = {name: row | _read(_MM_MPM)[name] | _read(_SECONDS)[name] for name, row in _read(_NU_SVM).items()}
+# without covtype, epsilon-normalized, gisette, news20.binary, rcv1-origin, real-sim and url-combined
+PRINTED = print_of("ito")
 SETS = tuple(PRINTED)
 SMALL = tuple(name for name in SETS if PRINTED[name]["m"] <= 10_000)
 """Those whose kernel matrix fits."""
@@ -652,37 +555,11 @@ GRID = 8
 POINTS = 1.5  # points
 FEW = 0.02  # of the upper end: where nu_min is 0
 COMPARED = {
-    "nu-SVM": (models.nu_svm, "nu"),
-    "MM-MPM": (models.mm_mpm, "kappa"),
-    "MM-FDA": (models.mm_fda, "kappa"),
+    "nu-SVM": (models.nu_svm, "nu", "right_nu_svm", "nu_best"),
+    "MM-MPM": (models.mm_mpm, "kappa", "right_mm_mpm", "kappa_mm_mpm"),
+    "MM-FDA": (models.mm_fda, "kappa", "right_mm_fda", "kappa_mm_fda"),
 }
-# per cent and parameter of each model
-ACCURACY = {
-    "australian": ((85.7, 0.830), (86.1, 0.245), (87.5, 1.390)),
-    "heart": ((84.1, 0.397), (84.1, 0.760), (84.1, 0.154)),
-    "breast-cancer": ((97.1, 0.074), (97.5, 2.081), (97.4, 0.313)),
-    "diabetes": ((77.3, 0.542), (74.9, 0.610), (76.8, 0.875)),
-    "fourclass": ((77.7, 0.676), (72.7, 0.569), (78.6, 0.102)),
-    "german.numer": ((76.7, 0.541), (71.9, 0.385), (77.3, 0.552)),
-    "ionosphere": ((88.3, 0.211), (86.9, 0.386), (87.8, 0.846)),
-    "liver-disorders": ((68.1, 0.762), (63.8, 0.199), (66.4, 0.516)),
-    "sonar": ((79.8, 0.395), (79.8, 0.639), (77.9, 0.909)),
-    "splice": ((80.9, 0.499), (80.6, 0.605), (81.0, 0.195)),
-    "svmguide1": ((95.4, 0.132), (94.4, 1.124), (91.6, 1.561)),
-    "svmguide3": ((82.5, 0.411), (74.3, 0.552), (81.9, 0.692)),
-    "cod-rna": ((93.9, 0.280), (93.5, 0.420), (93.7, 0.399)),
-    "ijcnn1": ((74.7, 0.194), (85.9, 0.891), (91.0, 0.636)),
-    "mushrooms": ((100.0, 0.010), (100.0, 9.192), (100.0, 6.208)),
-    "madelon": ((59.3, 0.913), (59.7, 0.128), (60.0, 0.09)),
-    "colon-cancer": ((88.8, 0.294), (87.1, 0.184), (87.1, 1.218)),
-    "duke": ((88.5, 0.022), (88.5, 0.984), (88.5, 1.364)),
-    "leu": ((94.2, 0.023), (94.2, 2.096), (94.2, 0.209)),
-    "a8a": ((84.4, 0.365), (80.7, 0.942), (84.4, 1.320)),
-    "w7a": ((98.5, 0.038), (96.0, 1.256), (98.2, 1.756)),
-    "a9a": ((84.7, 0.362), (80.7, 0.950), (84.7, 1.331)),
-    "skin-nonskin": ((93.7, 0.319), (93.5, 1.612), (93.8, 2.095)),
-    "w8a": ((98.6, 0.038), (96.1, 1.246), (98.3, 1.725)),
-}
+"""Each model, its parameter, and the columns of print."""
 
 
 def table_9(sets: Sequence[str] = SMALLEST, repeats: int = PARTITIONS) -> Iterator[Row]:
@@ -701,7 +578,8 @@ def _table_9(repeats: int, name: str, X: Any, y: Any) -> Iterator[Row]:
     generator = np.random.default_rng(0)
     times = repeats if y.size <= FEW_SAMPLES else 1
     parts = [part for _ in range(times) for part in np.array_split(generator.permutation(y.size), FOLDS)]
-    for (model, (make, parameter)), (printed, given) in zip(COMPARED.items(), ACCURACY[name], strict=True):
+    for model, (make, parameter, right, best_value) in COMPARED.items():
+        printed, given = PRINTED[name][right], PRINTED[name][best_value]
         began = time.process_time()
         grid = _grid(make(given), parameter, X, y, given)
         scores = np.zeros((len(parts), len(grid)))
