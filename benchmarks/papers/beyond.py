@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,7 @@ def _proven(found: Solution, _: Solution) -> float:
     return abs(found.certificate.relative_gap)
 
 
-def _row(name: str, what: str, works: dict[str, Callable[[], Solution]], gap: Gap = _proven) -> Row:
+def _row(name: str, what: str, works: Mapping[str, Callable[[], Solution]], gap: Gap = _proven) -> Row:
     """The method of the paper first, then the library's."""
     runs = in_turns(works, 2, clock=time.process_time)
     theirs, ours = runs.values()

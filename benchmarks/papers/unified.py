@@ -317,7 +317,7 @@ def _seconds(name: str, which: str, what: str) -> Row:
         kernel: dict[str, Any] = {"kernel": which[1:] or "linear", "gamma": 1.0 / X.shape[1]}
         machine: Any = NuSVC(nu=printed["nu"], tol=EPS, shrinking=False, cache_size=1000, **kernel)
     else:
-        C = matched_C(X, y, printed["nu"], solve(model, X, y).x)
+        C = matched_C(X, y.astype(float), printed["nu"], solve(model, X, y).x)
         machine = LinearSVC(loss="hinge", C=C, tol=EPS, fit_intercept=False, max_iter=1_000_000)
     return {"seconds": timed(partial(machine.fit, X, y), time.process_time)[1]}
 
