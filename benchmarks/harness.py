@@ -21,9 +21,9 @@ import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TextIO, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,10 @@ __all__ = [
     "isolated",
     "main",
     "missing",
+    "options_of",
     "over",
     "scaled",
+    "shown",
     "standardised",
     "timed",
 ]
@@ -99,8 +101,16 @@ def main(what: str, parts: Mapping[str, Part], arguments: list[str] | None = Non
     with open(options.save or os.devnull, "a", encoding="utf-8") as file:
         for name in options.parts:
             print(f"\n{name}: {_first_line(parts[name])}", flush=True)
-            good &= _print(name, parts[name](**given), file)
+            for row in shown(parts[name](**given)):
+                good &= row.get("within") is not False
+                print(json.dumps({"part": name, **row}), file=file, flush=True)
     return 0 if good else 1
+
+
+def options_of(words: Sequence[str]) -> dict[str, Any]:
+    """Return the keyword arguments of a part for the options of a command line, `--sets a,b --repeats 2`."""
+    names = [word.removeprefix("--") for word in words[::2]]
+    return {name: _READ[name](text) for name, text in zip(names, words[1::2], strict=True)}
 
 
 def _first_line(part: Part) -> str:
@@ -108,23 +118,20 @@ def _first_line(part: Part) -> str:
     return " ".join(words.partition("\n\n")[0].split())
 
 
-def _print(name: str, rows: Iterator[Row], file: TextIO) -> bool:
-    """Print the rows, with a head when the columns change; return True if all rows are within."""
+def shown(rows: Iterable[Row]) -> Iterator[Row]:
+    """Print the rows, with a head when the columns change; yield each as it is kept, in plain numbers."""
     heads: list[str] = []
-    good = True
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the rows tell of them
         for row in rows:
             plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in row.items()}
-            good &= plain.get("within") is not False
-            print(json.dumps({"part": name, **_jsonable(plain)}), file=file, flush=True)
-            shown = [k for k in plain if k != "note"]
-            widths = [max(len(k), 20 if isinstance(plain[k], str) else 8) for k in shown]
-            if shown != heads:
-                heads = shown
-                print("  ".join(_placed(k, w, plain[k]) for k, w in zip(shown, widths)))
-            cells = (_placed(_cell(k, plain[k]), w, plain[k]) for k, w in zip(shown, widths))
+            columns = [k for k in plain if k != "note"]
+            widths = [max(len(k), 20 if isinstance(plain[k], str) else 8) for k in columns]
+            if columns != heads:
+                heads = columns
+                print("  ".join(_placed(k, w, plain[k]) for k, w in zip(columns, widths)))
+            cells = (_placed(_cell(k, plain[k]), w, plain[k]) for k, w in zip(columns, widths))
             print("  ".join(cells).rstrip(), plain.get("note") or "", flush=True)
-    return good
+            yield _jsonable(plain)
 
 
 def _cell(name: str, entry: Any) -> str:

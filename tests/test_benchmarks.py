@@ -124,8 +124,8 @@ def test_p_1_of_the_psvm_is_as_printed_without_the_box(
     monkeypatch.setenv("UCM_DATA", str(shared_folder()))
     X, y = harness.standardised(name)
     problem = psvm._Problem(X, np.where(y > 0, 1, -1), psvm.BINARY[name][0], 0, "exp(-d)")
-    _, right, share = problem.accuracies(1.0, (psvm.HARD,))
-    assert abs(right - psvm.RIGHT[name][0]) <= psvm.SHARE
+    _, right, share = problem.at(1.0, psvm.HARD)
+    assert abs(right - psvm.RIGHT[name][0]) <= psvm.DIGIT
     assert abs(share - psvm.SUPPORT[name][0]) <= psvm.NEAR
 
 

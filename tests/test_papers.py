@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ucm
 import ucm.extend
-from benchmarks.papers import extended_nu_svm, nearest_points, psvm, sparse, unified
-from benchmarks.speed import tables
+from benchmarks.papers import commands, nearest_points, page
+from benchmarks.papers.commands import COMMANDS, SCRIPTS, Command, parts_of
 
-STATES = ("met", "not met", "not comparable")
+STATES = ("met", "partly", "not met", "not comparable", "not run here")
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
 
@@ -34,21 +35,21 @@ PAPERS: dict[str, dict[str, str]] = {
     "Ito": {
         "": "1-50", "Theorem": "1", "Lemma": "1-5", "Remark": "1", "Definition": "1-2", "Proposition": "1-4",
         "Example": "1-5", "Algorithm": "1-3", "Table": "1-9", "Figure": "1-11", "Assumption": "1-2",
-        "Section": "2.1 5.2 6.3.1",
+        "Section": "2.1 4.2 5.2 6.3.1",
     },
     "Barbero": {
         "": "1-32", "Proposition": "1-2 18", "Lemma": "3 7 16-17 19", "Definition": "4 11 13-15 21",
         "Remark": "5", "Theorem": "6 8 10 12 20", "Corollary": "9", "Algorithm": "1-2", "Table": "1-3",
         "Figure": "1-11", "Appendix": "A B C D E",
     },
-    "Lopez": {"": "1-19", "Table": "1-3", "Figure": "1-2", "Section": "5"},
+    "Lopez": {"": "1-19", "Table": "1-3", "Figure": "1-2", "Section": "3 5 5(stop) 5(Wilcoxon)"},
     "Ong": {
         "": "1-33 P_dc P_k", "A.": "1-5", "Theorem 3.1": "I II III IV", "Algorithm": "1-4",
         "Table": "1-2", "Table A": "1-2", "Figure": "1-15",
     },
     "Sun": {
         "": "1-22", "Theorem": "1-3", "Corollary": "1", "Lemma": "1-2", "Definition": "1-3", "Algorithm": "1",
-        "Table": "1-3", "Figure": "1-3",
+        "Table": "1-3", "Figure": "1-3", "Claim": "1-3", "Listing": "1",
     },
 }  # fmt: skip
 
@@ -56,7 +57,7 @@ PAPERS: dict[str, dict[str, str]] = {
 def sections() -> dict[str, list[list[str]]]:
     """The rows of the table of items of every paper, by its first author."""
     found = {}
-    for part in TEXT.split("\n## ")[1:]:
+    for part in TEXT.split("\n## ")[2:]:
         table = part[part.index("| item |") :].split("\n\n")[0]
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
         found[re.split(r"\W", part)[0]] = rows[2:]
@@ -67,9 +68,10 @@ def items(cell: str) -> Iterator[tuple[str, str]]:
     """What a first column names: ("", "4") is equation (4)."""
     equation = re.fullmatch(r"\((A\.)?(\d+)\)(?:-\((\d+)\))?", cell)
     named = re.fullmatch(r"([A-Z][a-z]+)( A)?\s?(\d+)(?:-(\d+))?", cell)
-    other = re.fullmatch(r"(Section|Appendix|Theorem 3.1)? ?\(?([\d.]+|[A-Z]|[IV]+|P_\w+)\)?", cell)
+    number = r"\(?([\d.]+|[A-Z]|[IV]+|P_\w+)\)?( \(\w+\))?"
+    other = re.fullmatch(rf"(Section|Appendix|Theorem 3.1)? ?{number}", cell)
     if other and not equation:
-        yield other[1] or "", other[2]
+        yield other[1] or "", other[2] + (other[3] or "").strip()
         return
     match = equation or named
     assert match, f"{cell!r} is no item"
@@ -112,24 +114,20 @@ def test_options_of_solvers_and_models_exist() -> None:
         eval(call, {"ucm": ucm, "loss": ucm.Exponential()})
 
 
-SCRIPTS = {
-    "unified": unified.TABLES,
-    "extended_nu_svm": extended_nu_svm.TABLES,
-    "nearest_points": nearest_points.TABLES,
-    "sparse": sparse.PARTS,
-    "psvm": psvm.PARTS,
-    "speed": tables.PARTS,
-}
-
-
 def test_commands_in_the_papers_page_exist() -> None:
-    commands = set(re.findall(rf"`({'|'.join(SCRIPTS)}) ([^`]+)`", TEXT))
-    assert len(commands) > 20 and {script for script, _ in commands} == set(SCRIPTS)
-    for script, given in sorted(commands):
-        part, *options = given.split(" --")
-        assert part in SCRIPTS[script], f"{script} {given}"
-        known = inspect.signature(SCRIPTS[script][part]).parameters
-        assert all(option.split()[0] in known for option in options), f"{script} {given}"
+    named = set(re.findall(rf"`((?:{'|'.join(SCRIPTS)}) [^`]+)`", TEXT))
+    known = {command.name for command in COMMANDS}
+    assert len(named) > 40 and named <= known | {name.partition(" --")[0] for name in known}
+    assert {name.partition(" --")[0] for name in known} - {"pytest"} <= named, "a command without a row"
+
+
+def test_options_of_commands_exist() -> None:
+    for command in COMMANDS:
+        script, *given = command.name.split()
+        if given:
+            known = inspect.signature(parts_of(script)[given[0]]).parameters
+            assert all(option.removeprefix("--") in known for option in given[1::2]), command.name
+    assert len({command.name for command in COMMANDS}) == len(COMMANDS)
 
 
 def test_tests_that_are_commands_exist() -> None:
@@ -137,3 +135,77 @@ def test_tests_that_are_commands_exist() -> None:
     assert len(commands) > 20
     for file, words in sorted(commands):
         assert re.search(rf"def test_\w*{words}", (ROOT / file).read_text()), f"{file} -k {words}"
+
+
+# --- the page and its results ---------------------------------------------------------------------
+def test_the_page_is_made_of_the_results() -> None:
+    pytest.importorskip("jinja2", reason="jinja2 is part of ucm[docs]")
+    pytest.importorskip("jinja2", reason="jinja2 is part of ucm[docs]")
+    results = page.Page(commands.read())
+    assert results.text() == TEXT, "make it anew: python -m benchmarks.papers page"
+    for name in results.absent():
+        assert f"`{name}`" in TEXT.split("\n## ")[0], f"{name} has no results, and the page does not say so"
+
+
+def test_every_table_has_its_columns() -> None:
+    for table in re.findall(r"(?:^\|.*\n)+", TEXT, re.MULTILINE):
+        head, rule, *lines = table.splitlines()
+        assert set(rule) <= set("|- "), head
+        assert {line.count("|") for line in [rule, *lines]} == {head.count("|")}, head
+
+
+@pytest.mark.parametrize(
+    ("cases", "state"),
+    [
+        ([True, True, None], "met"),
+        ([True, False], "partly (1 of 2; 0.4 for 0.5)"),
+        ([False], "not met (0.4 for 0.5)"),
+        ([], "not run here"),
+        ([None], "not run here"),
+    ],
+)
+def test_met_is_of_every_case(cases: list[bool | None], state: str) -> None:
+    assert page.verdict(cases, "0.4 for 0.5") == state
+    assert page.verdict(cases, why="a drawing") == "not comparable (a drawing)"
+
+
+def test_a_run_is_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "RESULTS", tmp_path / "results.json")
+    first, last = (
+        Command("002", "Table 2", "unified fails"),
+        Command("004", "Section 2.1", "unified section-2.1"),
+    )
+    runs: list[str] = []
+
+    def rows(script: str) -> dict[str, Any]:
+        def fails() -> Iterator[dict[str, Any]]:
+            runs.append("fails")
+            yield {"x": 1.0}
+            if len(runs) == 1:
+                raise ValueError("stopped")
+
+        def section() -> Iterator[dict[str, Any]]:
+            runs.append("section")
+            yield {"x": 1.0 / 3.0, "y": float("inf"), "within": np.bool_(True)}
+
+        return {"fails": fails, "section-2.1": section}
+
+    monkeypatch.setattr(commands, "COMMANDS", (first, last))
+    monkeypatch.setattr(commands, "parts_of", rows)
+    assert not commands.run()
+    assert commands.read()[last.name]["rows"] == [{"x": 0.3333333, "y": None, "within": True}]
+    assert list(commands.read()) == [last.name]
+    assert commands.run(missing=True) and runs == ["fails", "section", "fails"]
+    assert list(commands.read()) == [first.name, last.name]
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_four_vectors_end_in_the_nearest_points(both: bool) -> None:
+    rng = np.random.default_rng(3)
+    y = np.where(np.arange(30) % 2, 1.0, -1.0)
+    X = rng.standard_normal((30, 3)) + 0.6 * y[:, None]
+    _, q = nearest_points.pairs_of_mdm(X @ X.T, y, 0.2, both)
+    model = ucm.ReducedHull(ucm.pos, eta=0.2) - ucm.ReducedHull(ucm.neg, eta=0.2)
+    best = ucm.solve(model, X, y, solver="clarabel")
+    assert q.max() <= 0.2 and q[y > 0].sum() == pytest.approx(1.0) == q[y < 0].sum()
+    assert np.linalg.norm(X.T @ (q * y)) == pytest.approx(np.linalg.norm(best.x), rel=1e-4)

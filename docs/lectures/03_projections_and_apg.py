@@ -151,6 +151,14 @@ assert traced["all four"].stats.iterations < traced["bt+re"].stats.iterations < 
 # %% [markdown]
 # As in Figure 7, restarts have the largest effect, and decreasing $L$ the second largest.
 #
+# ## Beyond the paper
+#
+# Whole calls of `ucm.solve` on the sets of Table 5: the time of APG as printed over that of the automatic route, and the proven gaps
+# of both.
+# `python -m benchmarks.papers run "beyond unified"` measures it, `python -m benchmarks.papers page` draws it:
+#
+# ![Times and gaps of the method of the paper and of the library](../_static/papers-unified.svg)
+#
 # ## Exercises
 #
 # 1. Fix $L = L_f$ (`APG(backtracking=False)`). How many more iterations does it take?

@@ -142,6 +142,15 @@ assert gains[0] > 0.02 > 0.005 > gains[-1]
 # As in the paper, the threshold falls as $r$ grows, and for close classes the best $\nu$ lies on the non-convex side. For distant
 # classes the non-convex side gains nothing.
 #
+# ## Beyond the paper
+#
+# The extended nu-SVM with $p = \infty$ just below the boundary, on the sets of the paper: RAPMINOS beside one convex problem for each face
+# of the norm. A gap of RAPMINOS above rounding is a local minimum that is not the global one; the faces prove theirs, and cost more the
+# more features there are.
+# `python -m benchmarks.papers run "beyond extended-nu-svm"` measures it, `python -m benchmarks.papers page` draws it:
+#
+# ![Times and gaps of the method of the paper and of the library](../_static/papers-extended-nu-svm.svg)
+#
 # ## Exercises
 #
 # 1. How many minima has the landscape of `X, y` at 1.05, 0.9, 0.6 and 0.4 times the smallest convex $\nu$?

@@ -136,6 +136,14 @@ assert shown.status["clip-mdm"] == "optimal" == shown.status["gsk"]
 assert "optimal" not in (shown.status["mdm"], shown.status["clip-gsk"])
 
 # %% [markdown]
+# ## Beyond the paper
+#
+# Clipped MDM by the rule of the paper beside the automatic route, on the 13 sets of the paper behind its kernel: times, and proven gaps.
+# The rule of the paper bounds no gap.
+# `python -m benchmarks.papers run "beyond nearest-points"` measures it, `python -m benchmarks.papers page` draws it:
+#
+# ![Times and gaps of the method of the paper and of the library](../_static/papers-nearest-points.svg)
+#
 # ## Exercises
 #
 # 1. Write the clipped MDM for one hull against 0 in ten lines of NumPy, first-order choice, and solve Figure 2 with it.

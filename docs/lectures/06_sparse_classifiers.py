@@ -167,6 +167,14 @@ for name, each in six.items():
     assert found.stats.iterations <= 16
 
 # %% [markdown]
+# ## Beyond the paper
+#
+# The paper solves each convex problem by a general conic solver. DCA around such a one beside DCA around the automatic solver, which keeps
+# its basis from problem to problem: times, and the proven criticality of both.
+# `python -m benchmarks.papers run "beyond sparse"` measures it, `python -m benchmarks.papers page` draws it:
+#
+# ![Times and gaps of the method of the paper and of the library](../_static/papers-sparse.svg)
+#
 # ## Exercises
 #
 # 1. How does the number of samples on the sloped part of the ramp change with $\mu$ = 0.1, 0.25, 0.5, 1? (Figure 11; take $\lambda = 5$)

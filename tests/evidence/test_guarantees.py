@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -295,6 +296,17 @@ def test_the_bound_of_the_psvm_is_above_1() -> None:
     rest = 6.0 * np.sqrt(R**2 / rho**2 / 60)
     rest += np.sqrt(np.log(np.log2(2 * R / rho)) / 60) + np.sqrt(np.log(20.0) / 120)
     assert rho < R and np.mean(margin_loss(y * (longer @ v) * rho, float(rho), 1.5)) + rest > 1.0
+
+
+def test_the_rademacher_complexity_of_claim_1() -> None:
+    """Sun (2024), by all signs: at a fixed b it is below the printed bound, and above it for a free one."""
+    A = np.random.default_rng(0).standard_normal((10, 3))
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=10)))
+    bound = 2.0 * np.linalg.norm(A, axis=1).max() / np.sqrt(10)
+    fixed = 2.0 * np.linalg.norm(signs @ A, axis=1).mean() / 10  # ||w|| <= 2
+    assert fixed <= bound
+    for free, below in ((0.0, True), (10.0, False)):  # |b| <= free
+        assert (fixed + free * np.abs(signs.mean(axis=1)).mean() <= bound) == below
 
 
 def by_sets(u: np.ndarray) -> float:

@@ -1,0 +1,318 @@
+"""docs/papers.md, made of `results.json` and the template `papers.md.jinja`; and its pictures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Row
+from benchmarks.papers.commands import COMMANDS, HERE, TEMPLATE, read
+
+__all__ = ["Page", "draw", "verdict", "write"]
+
+DOCS = HERE.parent.parent / "docs"
+NOT_RUN = "not run here"
+
+
+def verdict(cases: Iterable[Any], figure: str = "", why: str = "") -> str:
+    """Return the state of an item.
+
+    Each case is whether a printed figure or a claim is reached, on one that the paper names; None is no case.
+    `figure` says what was found, and `why` the reason why nothing can be compared, if that is so.
+    """
+    held = [bool(case) for case in cases if case is not None]
+    more = f"; {figure}" if figure else ""
+    if why:
+        return f"not comparable ({why})"
+    if not held:
+        return NOT_RUN
+    if all(held):
+        return "met"
+    if any(held):
+        return f"partly ({sum(held)} of {len(held)}{more})"
+    return f"not met ({figure})" if figure else f"not met (0 of {len(held)})"
+
+
+class Page:
+    """What the template asks of the results."""
+
+    def __init__(self, results: dict[str, Any]) -> None:
+        self.results = results
+
+    def rows(self, command: str, /, **where: Any) -> list[Row]:
+        """The rows of a part, of all its pieces, in which the columns have these values."""
+        found = [
+            row
+            for name, kept in self.results.items()
+            if name == command or name.startswith(f"{command} --")
+            for row in kept["rows"]
+        ]
+        return [row for row in found if all(row.get(column) == value for column, value in where.items())]
+
+    def one(self, command: str, /, **where: Any) -> Row:
+        """The first of these rows, or an empty one."""
+        return next(iter(self.rows(command, **where)), {})
+
+    def cases(
+        self, command: str, column: str = "within", most: float | None = None, /, **where: Any
+    ) -> list[bool]:
+        """A column of truth values, or whether its numbers are at most a bound."""
+        found = [row[column] for row in self.rows(command, **where) if row.get(column) is not None]
+        return found if most is None else [abs(value) <= most for value in found]
+
+    def item(
+        self,
+        name: str,
+        where: str,
+        command: str,
+        note: str = "",
+        cases: Sequence[Any] | None = None,
+        figure: str = "",
+        why: str = "",
+    ) -> str:
+        """A line of a table of items, with its verdict; by default of the column `within` of its command."""
+        if cases is None:
+            test = command.startswith("pytest")
+            cases = self.cases("pytest", test=command) if test else self.cases(command)
+        state = verdict(cases, figure, why)
+        note = note or (figure if state == "met" else "")
+        return (
+            f"| {name} | {where} | `{command}` | {state}{f': {note}' if note and state != NOT_RUN else ''} |"
+        )
+
+    def seconds(self, part: str = "") -> float:
+        """Seconds of the processor of the commands whose names begin so."""
+        return sum(kept["seconds"] for name, kept in self.results.items() if name.startswith(part))
+
+    def longest(self) -> float:
+        """Seconds of the longest command."""
+        return max((kept["seconds"] for kept in self.results.values()), default=0.0)
+
+    def absent(self) -> list[str]:
+        """The commands without results."""
+        return [command.name for command in COMMANDS if command.name not in self.results]
+
+    def compared(
+        self, part: str, column: str, one: str, other: str, quantity: str, sets: Sequence[str] = ()
+    ) -> list[float]:
+        """The quantity of one method over that of another, set by set."""
+        return [
+            row[quantity] / self.one(part, set=row["set"], **{column: other})[quantity]
+            for row in self.rows(part, **{column: one})
+            if not sets or row["set"] in sets
+        ]
+
+    # --- claims and items of one paper -------------------------------------------------------------
+    def norms_that_help(self) -> list[bool]:
+        """Barbero, Table 1: for each set whether the best of the other norms is above that of p = 2."""
+        table: dict[str, list[float]] = {}
+        for row in self.rows("extended_nu_svm table-1"):
+            table.setdefault(row["set"], []).append(row["right, %"])
+        return [max(shares[2:]) > max(shares[:2]) for shares in table.values()]
+
+    def above_exact(self) -> str:
+        """Barbero, (20): where RAPMINOS ends above the proven optimum."""
+        found = [
+            f"{row['set']} p = {'inf' if row['p'] is None else format(row['p'], 'g')} "
+            f"{row['objective']:.3g} for {row['objective'] - row['above exact']:.3g}"
+            for row in self.rows("extended_nu_svm below")
+            if row["within"] is False and row["above exact"]
+        ]
+        return ", ".join(found) or "none"
+
+    def pairs_of_models(
+        self, quantity: str, pairs: Sequence[tuple[str, str]], but: Sequence[str] = ()
+    ) -> list[Row]:
+        """Ong, section 4.2: whether the second model of a pair uses less, on each set."""
+        found = []
+        for name in (name for name in UCI if name not in but):
+            for more, less in pairs:
+                high, low = (self._mean_of(name, model, quantity) for model in (more, less))
+                if high is not None and low is not None:
+                    found.append({"set": name, "high": high, "low": low, "less": low < high})
+        return found
+
+    def _mean_of(self, name: str, model: str, quantity: str) -> float | None:
+        script = f"sparse {name.removeprefix('uci_')}"
+        return self.one(script, part="section 4.2", model=model, quantity=quantity).get("mean")
+
+    def features_of(self, *names: str) -> str:
+        """Ong, section 4.2: the mean share of the features that models use, without bupa."""
+        return mean(self._mean_of(s, m, "features") for s in UCI if s != "uci_bupa" for m in names)
+
+    def most_problems(self) -> list[Row]:
+        """Ong, Figure 12: the most convex problems on the splits of a set."""
+        rows = [row for name in UCI for row in self.rows(f"sparse {name[4:]}", part="order")]
+        return [{"words": f"{row['mean']:.0f} ({row['data'][4:]})", "within": row["within"]} for row in rows]
+
+    def last_heights(self) -> str:
+        """Ong, Figure 13: the last objective of RLSVM0 over the first."""
+        last = {row["data"]: row["mean"] for row in self.rows("sparse effort", part="figure 13")}
+        return ", ".join(f"{last[name]:.3f} ({name.removeprefix('uci_')})" for name in last)
+
+    def best_of_psvm(self) -> list[Row]:
+        """Sun, Table 1: the best p against the eight other classifiers, on each set."""
+        found = []
+        for name in dict.fromkeys(row["set"] for row in self.rows("psvm baselines")):
+            ours = max((row["right, %"] for row in self.rows("psvm table-1", set=name)), default=0.0)
+            ahead = ours - max(row["its split"] for row in self.rows("psvm baselines", set=name))
+            found.append({"ahead": ahead, "best": ahead >= 0.0})
+        return found
+
+    def best_of_several(self) -> list[Row]:
+        """Sun, Table 3: the better p against the methods at hand, means of splits."""
+        found = []
+        for name in dict.fromkeys(row["set"] for row in self.rows("psvm several-baselines")):
+            ours = max(
+                (row["mean"] for row in self.rows("psvm table-3", set=name) if row["printed"]), default=0.0
+            )
+            other = max(row["mean"] for row in self.rows("psvm several-baselines", set=name))
+            words = f"{name.removeprefix('uci_')} {ours - other:+.1f}"
+            found.append({"words": words, "best": ours > other})
+        return found
+
+    def text(self) -> str:
+        """The page."""
+        import jinja2
+
+        undefined = jinja2.StrictUndefined
+        environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=undefined)
+        environment.filters |= {"f": number, "sum_true": lambda cases: sum(map(bool, cases))}
+        environment.filters["not_true"] = lambda case: not case
+        environment.globals |= {name: getattr(self, name) for name in dir(self) if name[0] != "_"}
+        environment.globals |= {helper.__name__: helper for helper in (*_HELPERS, off, gains)}
+        environment.globals |= {"commands": COMMANDS, "commands_run": lambda: len(self.results)}
+        return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render() + "\n"
+
+
+UCI = ("uci_pima", "uci_bupa", "uci_ionosphere", "uci_sonar", "uci_wpbc")
+
+
+# --- words of numbers -----------------------------------------------------------------------------
+def number(value: Any, form: str = ".3g") -> str:
+    """A cell of a table; empty without a number."""
+    return "" if value is None else format(value, form) if isinstance(value, float) else str(value)
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    """Of two numbers, if there are two."""
+    return None if one is None or not other else one / other
+
+
+def known(values: Iterable[float | None]) -> list[float]:
+    """The numbers among them."""
+    return [float(value) for value in values if value is not None]
+
+
+def span(values: Iterable[float | None], form: str = ".2f") -> str:
+    """The least and the largest."""
+    found = known(values)
+    return f"{min(found):{form}} to {max(found):{form}}" if found else NOT_RUN
+
+
+def mean(values: Iterable[float | None], form: str = ".2f") -> str:
+    """The mean."""
+    found = known(values)
+    return format(statistics.fmean(found), form) if found else NOT_RUN
+
+
+def largest(values: Iterable[float | None], times: float = 1.0) -> str:
+    """The largest in absolute value."""
+    found = [abs(value) for value in known(values)]
+    return format(times * max(found), ".2g") if found else NOT_RUN
+
+
+def count(cases: Iterable[Any]) -> str:
+    """How many hold, of how many."""
+    held = [bool(case) for case in cases if case is not None]
+    return f"{sum(held)} of {len(held)}"
+
+
+def above(values: Iterable[float | None], bound: float) -> list[bool]:
+    """Whether each is above the bound."""
+    return [value > bound for value in known(values)]
+
+
+def near_above(rows: Iterable[Row], column: str, bound: float) -> list[bool]:
+    """Whether the column is above the bound; a solver that was stopped is no case below it."""
+    cases = [(row[column], row["ended"]) for row in rows if row[column] is not None]
+    return [value > bound for value, ended in cases if ended or value > bound]
+
+
+def near(rows: Iterable[Row], ours: str, print: str, apart: float, relative: bool = True) -> list[bool]:
+    """Whether the column of ours is as near to the one of print; an infinite one is not."""
+    cases = [(row[ours], row[print]) for row in rows if row[print] is not None]
+    return [one is not None and abs(one - it) <= apart * (abs(it) if relative else 1.0) for one, it in cases]
+
+
+def ratios(rows: Iterable[Row], one: str, other: str) -> list[float]:
+    """One column over another, where there are both."""
+    return known(ratio(row.get(one), row.get(other)) for row in rows)
+
+
+def differences(rows: Iterable[Row], one: str, other: str) -> list[float]:
+    """One column less another."""
+    return [row[one] - row[other] for row in rows]
+
+
+def off(rows: Iterable[Row], one: str, other: str, by: Sequence[str], form: str = "+.1f") -> str:
+    """The rows that are not within, by name, with the difference of two columns."""
+    words = [
+        f"{' '.join(row[name] for name in by)} {row[one] - row[other]:{form}}"
+        for row in rows
+        if row["within"] is False
+    ]
+    return ", ".join(words) or "none"
+
+
+def gains(rows: Iterable[Row]) -> str:
+    """Points that the best nu below nu_min is better by."""
+    words = [
+        f"{row['below, %'] - row['above, %']:+.1f} ({row.get('set') or 'r = ' + format(row['r'], 'g')})"
+        for row in rows
+        if row["above, %"] is not None
+    ]
+    return ", ".join(words) or NOT_RUN
+
+
+_HELPERS = (verdict, number, ratio, span, mean, largest, count, above, near_above, near, ratios, differences)
+
+
+def write(path: Path = DOCS / "papers.md") -> None:
+    """Write the page."""
+    path.write_text(Page(read()).text(), encoding="utf-8")
+
+
+METHODS = {
+    "unified": "APG / automatic", "extended-nu-svm": "RAPMINOS / faces", "psvm": "pSMO / automatic",
+    "nearest-points": "clipped MDM / automatic", "sparse": "DCA, conic solver / automatic",
+}  # fmt: skip
+
+
+def draw(folder: Path = DOCS / "_static") -> None:
+    """Write the pictures of the routes beside the methods of the papers: times, and gaps."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "ucm", "font.size": 8})
+    from matplotlib import pyplot as plt
+
+    page = Page(read())
+    for part, words in METHODS.items():
+        rows = page.rows(f"beyond {part}")
+        models = len({row["model"] for row in rows}) > 1
+        labels = [row["set"].removeprefix("uci_") + f" {row['model']}" * models for row in rows]
+        figure, (left, right) = plt.subplots(1, 2, figsize=(7.0, 0.9 + 0.16 * len(rows)), sharey=True)
+        left.barh(labels, [row["times ours"] for row in rows], color="tab:blue")
+        left.axvline(1.0, color="black", linewidth=0.8)
+        left.set(xscale="log", xlabel="time of the paper's method / ours", title=words)
+        for column, marker in (("gap, paper", "o"), ("gap, ours", "x")):
+            right.plot([max(abs(row[column]), 1e-16) for row in rows], labels, marker, label=column)
+        right.set(xscale="log", xlabel="relative gap")
+        right.legend()
+        left.invert_yaxis()
+        figure.tight_layout()
+        figure.savefig(folder / f"papers-{part}.svg", metadata={"Date": None})
+        plt.close(figure)
