@@ -110,7 +110,7 @@ class OrthantIterate(ProximalIterate):
         """
         direction = np.zeros(self.w.size)
         direction[S], direction[-1] = d, float(e @ d)
-        moved, c = self.form.margins(direction, move), self.boxes[2]
+        moved, c = self.form.y * (self.form.X @ direction + move), self.boxes[2]
         fixed = float((edge + 2.0 * c * self.w[S]) @ d) - float(self.tilt.normal @ direction)
         fixed -= float(self.tilt.margin @ moved)
         curve = 2.0 * c * float(d @ d)
