@@ -68,9 +68,9 @@ from .language.penalties import Lp as Lp
 from .language.penalties import NonNegative as NonNegative
 from .language.penalties import Norm as Norm
 from .language.penalties import Quadratic as Quadratic
+from .language.per_sample import per_sample as per_sample
 from .language.robust import RobustMargin as RobustMargin
 from .language.robust_samples import Robust as Robust
-from .language.robust_samples import per_sample as per_sample
 from .language.serialize import from_json as from_json
 from .language.serialize import to_json as to_json
 from .language.sets import AffineImage as AffineImage

@@ -35,8 +35,8 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective, as_declared
+from ucm.language.per_sample import PerSample, check_quantities
 from ucm.language.robust import RobustMargin
-from ucm.language.robust_samples import PerSample, check_quantities
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.ranges.relative_sizes import with_numbers
 

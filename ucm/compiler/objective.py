@@ -220,7 +220,7 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
         if not self.split.convex or proven or not np.isfinite(proof.objective):
             return proof
         w, b = self.split.constant().plane
-        value = self.split.G.value(b * self.data.y, w)
+        value = self.split.G.value(self.split.G.margins(w, b), w)
         return self._proof(replace(answer, w=w, b=b), tol) if value < proof.objective else proof
 
     def _proof(self, answer: Answer, tol: float) -> Proof:
@@ -235,7 +235,8 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
         if self.split.convex or not isinstance(normal, FeatureNormal):
             return weights
         w, _ = lifted_plane(self.model, normal.w, b)
-        return weights - self.split.subgradient(self.data.y * (normal.scores + b), w).margin
+        margin = self.data.y * (normal.scores + b) + self.split.G.shift
+        return weights - self.split.subgradient(margin, w).margin
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         convex = self.split.convex

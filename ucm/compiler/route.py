@@ -101,13 +101,14 @@ def _by_pairs(form: MinNorm | HingeDual) -> bool:
 def _many_samples(form: Composite) -> bool:
     """True if the augmented Lagrangian method is preferred to an interior-point method.
 
-    Always for one loss with the squared l2 norm, for perturbations in boxes, and without a penalty, where
+    Always for one loss with the squared l2 norm, for perturbations in boxes, for worst means and offsets of
+    the scores, and without a penalty, where
     there is a start near the solution (a generalised nu-SVM); not for a penalty of the largest weight over
     fewer samples than features, as nearly all weights are then equal.
     """
-    if not form.penalties or (form.penalty.square is not None and len(form.losses) == 1) or form.worst:
+    if not form.penalties or (form.penalty.square is not None and len(form.losses) == 1):
         return True
-    if straight(form) is not None:
+    if isinstance(form, WorstComposite) or straight(form) is not None:
         return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
@@ -244,7 +245,7 @@ _WORDS = {
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
     FlipComposite: "a Wasserstein ball with label flips",
-    WorstComposite: "the worst mean of a convex loss with a convex penalty",
+    WorstComposite: "the worst mean of a convex loss, or scores with offsets, with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",
     BestSubset: "a convex loss with the squared l2 norm and at most k features",
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -368,8 +370,13 @@ def read_groups(subgroup: object, m: int) -> np.ndarray:
     return groups
 
 
-def read_quantities(per_sample: object, m: int) -> dict[str, Vec]:
-    """Return the validated values of quantities of m samples by name; raise `DataError` for others."""
+def read_quantities(
+    per_sample: object, m: int, columns: Mapping[str, int] = MappingProxyType({})
+) -> dict[str, Vec]:
+    """Return the validated values of quantities of m samples by name; raise `DataError` for others.
+
+    A quantity in `columns` has so many numbers for each sample.
+    """
     match per_sample:
         case None:
             return {}
@@ -385,11 +392,15 @@ def read_quantities(per_sample: object, m: int) -> dict[str, Vec]:
             v = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values, dtype=np.float64)
         except (TypeError, ValueError):
             v = np.empty(0)
-        if np.ma.is_masked(values) or v.shape != (m,) or not np.isfinite(v).all():
-            got = "NaN or inf" if v.shape == (m,) else brief(values)
+        shape = (m, columns[name]) if name in columns else (m,)
+        if np.ma.is_masked(values) or v.shape != shape or not np.isfinite(v).all():
+            got = "NaN or inf" if v.shape == shape else brief(values)
+            size = "one per row of X"
+            if name in columns:
+                size = f"of shape {shape}, one for each row of X and each class"
             raise DataError(
-                f"per_sample: {name}: expected {m} finite numbers, one per row of X, got {got}; give one for "
-                "each sample"
+                f"per_sample: {name}: expected {math.prod(shape)} finite numbers, {size}, got {got}; give as "
+                "many"
             )
         quantities[str(name)] = v
     return quantities

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRequest
@@ -36,9 +37,11 @@ from ucm.estimators.multiclass import (
     Problems,
     about_pair,
     answers,
+    contrast,
     coupled_probabilities,
     each,
     one_vs_one_scores,
+    pairs_of,
     scheme_of,
     score_sign,
 )
@@ -59,6 +62,8 @@ from ucm.estimators.validation import (
     has_direction,
     kernel_options,
     normal_in_features,
+    offset_columns,
+    offsets,
     requests_of,
     samples_of,
     solve_options,
@@ -74,8 +79,8 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.losses import Logistic
 from ucm.language.node import Node
 from ucm.language.objective import Objective, as_declared, split_scalar
+from ucm.language.per_sample import check_quantities
 from ucm.language.robust import RobustMargin
-from ucm.language.robust_samples import check_quantities
 
 _NESTED = "model__"
 _OF_SAMPLES = ("plan_", "solution_", "history_", "support_")  # as large as the samples; not in a pickle
@@ -376,7 +381,9 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
             fold by fold, after `sklearn.set_config(enable_metadata_routing=True)` and
             `set_fit_request(subgroup=True)`.
         **per_sample : (m,) arrays of numbers
-            The values of the quantities `ucm.per_sample(name)` of the model, by name, as `radius=r`.
+            The values of the quantities `ucm.per_sample(name)` of the model, by name, as `radius=r`. The
+            offset of the scores of k > 2 classes is (m, k): the one of a problem is the difference of its two
+            columns, or against the rest the column of the class.
             scikit-learn's tools pass them on with metadata routing; they need no request.
         """
         with fitted_anew(self):
@@ -400,7 +407,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         """Set the fitted attributes from samples in memory."""
         began = time.perf_counter()
         given = sample_weight, subgroup, per_sample
-        samples = samples_of(self, X, y, *given, self.pos_label, single=self.kernel is None)
+        samples = samples_of(self, X, y, *given, self.pos_label, model, single=self.kernel is None)
         X, classes = samples.X, samples.classes
         problems = Problems(self, samples)
         kernel, options = kernel_options(self, X, samples.weights)
@@ -506,7 +513,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         return scheme_of(self.multi_class, self.classes_.size) == "ovr"
 
     # --- predict ---------------------------------------------------------------------------
-    def decision_function(self, X: object) -> NDArray[np.float64]:
+    def decision_function(self, X: object, **per_sample: object) -> NDArray[np.float64]:
         """Return the decision values, one column for each class or problem of more than two classes.
 
         A positive value means `classes_[1]` of two classes: `w'x + b`, or minus this if `pos_label` is
@@ -520,6 +527,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         ----------
         X : (m, n) array, data frame or sparse matrix, or an argument of `ucm.open_rows`, without labels; with
             kernel="precomputed" the k(x, x_i) for the samples x_i of the fit
+        **per_sample : (m,) or (m, k) array
+            The offset of the scores by its name, if the model has one, as in `fit`.
 
         Returns
         -------
@@ -527,14 +536,14 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         """
         if is_dask(X):
             return lazy_answers(self, "decision_function", X)
-        scores = self._scores(X)
+        scores = self._scores(X, **per_sample)
         if self.classes_.size == 2:
             return scores[:, 0]
         if self._against_the_rest or self.decision_function_shape == "ovo":
             return scores
         return one_vs_one_scores(scores, self.classes_.size)
 
-    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None, **per_sample: object) -> float:
         """Return the accuracy of `predict`, weighted by `sample_weight`; for Dask input a lazy Dask scalar.
 
         Parameters
@@ -542,18 +551,24 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         X : as in `decision_function`, or a source with labels
         y, sample_weight : labels and weights, or names of columns of a file or a frame of Dask; None if the
             source has them
+        **per_sample : as in `decision_function`
         """
         check_is_fitted(self)
         if is_dask(X):
             return lazy_accuracy(self, X, y, sample_weight)
         if is_stored(X) and (y is None or not isinstance(X, RowSource)):
             return hits_rows(self, X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
+        return float(accuracy_score(y, self.predict(X, None, **per_sample), sample_weight=sample_weight))
 
-    def _scores(self, X: Matrix) -> NDArray[np.float64]:
+    def _scores(self, X: Matrix, **per_sample: object) -> NDArray[np.float64]:
         """Return the decision values, (m, problems), one column for each two-class problem."""
         check_is_fitted(self)
         if is_stored(X):
+            if offset_columns(self.declared_model, 0):
+                raise CompositionError(
+                    "Classifier: expected samples in memory for a model with an offset of the scores, got "
+                    f"rows that are read block by block, {brief(X)}; give arrays"
+                )
             names = getattr(self, "feature_names_in_", None)
             columns = None if names is None else list(names)
             source = feature_rows(X, columns)
@@ -569,9 +584,14 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         for rows, part in in_double(X):
             products = part @ self.coef_.T if linear else self.expansion_.scores(part)
             np.add(products, self.intercept_, out=scores[rows])
+        offset = offsets(self.declared_model, per_sample, X.shape[0], self.classes_.size)
+        if self.classes_.size == 2:
+            return scores + score_sign(self.classes_, self.pos_label) * offset
+        if offset.shape[1] > 1:
+            scores += np.column_stack([contrast(offset, *pair) for pair in pairs_of(self.classes_, self)])
         return scores
 
-    def predict(self, X: object, out: str | Path | None = None) -> np.ndarray:
+    def predict(self, X: object, out: str | Path | None = None, **per_sample: object) -> np.ndarray:
         """Return the predicted label of every row of X, (m,); for Dask input a lazy Dask array.
 
         Parameters
@@ -580,10 +600,11 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         out : path, optional
             A Parquet file to write, with the labels in the column `label` and the decision values in
             `decision`, or in `decision_<class>` for each of several classes.
+        **per_sample : as in `decision_function`
         """
         if is_dask(X):
             return lazy_answers(self, "predict", X)
-        scores = self._scores(X)
+        scores = self._scores(X, **per_sample)
         labels = answers(scores[:, :, None], self.classes_, self.multi_class)[:, 0]
         if out is not None:
             if scores.shape[1] > 1 and not self._against_the_rest:
@@ -592,7 +613,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         return labels
 
     @property
-    def predict_proba(self) -> Callable[[object], NDArray[np.float64]]:
+    def predict_proba(self) -> Callable[..., NDArray[np.float64]]:
         """The method that maps X to class probabilities, (m, k); only for models with the loss `Logistic()`.
 
         `P(classes_[1] | x) = 1 / (1 + exp(-decision_function(x)))`, with `Logistic()` as its negative
@@ -635,12 +656,17 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         """
         check_is_fitted(self)
         model = self.declared_model
+        if offset_columns(model, 0):
+            raise CompositionError(
+                f"to_sklearn: expected a model without an offset of the scores, got {brief(model)}; "
+                "scikit-learn has none, so add it to decision_function"
+            )
         return exported(self, isinstance(model, Objective) and _logistic(model))
 
-    def _sigmoids(self, X: object) -> NDArray[np.float64]:
+    def _sigmoids(self, X: object, **per_sample: object) -> NDArray[np.float64]:
         if is_dask(X):
             return lazy_answers(self, "predict_proba", X)
-        scores = self._scores(X)
+        scores = self._scores(X, **per_sample)
         P = expit(scores)
         if self.classes_.size == 2:
             return np.column_stack([expit(-scores), P])

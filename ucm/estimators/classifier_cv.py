@@ -51,6 +51,7 @@ from ucm.estimators.validation import (
     requests_of,
     samples_of,
 )
+from ucm.language.per_sample import check_quantities
 from ucm.language.robust import RobustMargin
 
 _GAMMAS = 30.0  # a number of values of gamma is about "scale", up to this factor
@@ -225,9 +226,10 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         check_options(clf)
         axes = self._axes()
         if is_stored(X):
+            check_quantities(clf.declared_model, per_sample)
             source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
             return self._fit_rows(clf, axes, source, began)
-        given = sample_weight, subgroup, per_sample, clf.pos_label
+        given = sample_weight, subgroup, per_sample, clf.pos_label, clf.declared_model
         head = Head.of(self.estimator)
         table = X if head is None else head.table(X)
         samples = samples_of(*((self, X) if head is None else (clf, head.fitted(table, y))), y, *given)
@@ -397,8 +399,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
                 return np.where(np.isnan(S).any(axis=(0, 1)), np.nan, mean)
 
             return accuracy
-        stand_in = _HeldOutScores(**clf.get_params(deep=False))
-        stand_in.classes_ = classes
+        stand_in = HeldOutScores.of(clf, classes)
         try:
             scoring: Any = self.scoring
             scorer: Any = check_scoring(stand_in, scoring)
@@ -425,26 +426,26 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
 
         return scored
 
-    def decision_function(self, X: object) -> NDArray[np.float64]:
+    def decision_function(self, X: object, **per_sample: object) -> NDArray[np.float64]:
         """Return the decision values of `best_estimator_` for the rows of X."""
         check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
+        return self.best_estimator_.decision_function(X, **per_sample)
 
-    def predict(self, X: object) -> np.ndarray:
+    def predict(self, X: object, **per_sample: object) -> np.ndarray:
         """Return the labels that `best_estimator_` predicts for the rows of X."""
         check_is_fitted(self)
-        return self.best_estimator_.predict(X)
+        return self.best_estimator_.predict(X, **per_sample)
 
     @property
-    def predict_proba(self) -> Callable[[object], NDArray[np.float64]]:
+    def predict_proba(self) -> Callable[..., NDArray[np.float64]]:
         """The method `predict_proba` of `best_estimator_`, or of the unfitted classifier before `fit`."""
         return vars(self).get("best_estimator_", self._classifier()).predict_proba
 
-    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None, **per_sample: object) -> float:
         """Return the score of `best_estimator_` by `scoring`, by default its accuracy."""
         check_is_fitted(self)
         if self.scoring is None or is_stored(X):
-            return self.best_estimator_.score(X, y, sample_weight)
+            return self.best_estimator_.score(X, y, sample_weight, **per_sample)
         scoring: Any = self.scoring
         scorer: Any = check_scoring(self.best_estimator_, scoring)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -523,10 +524,17 @@ def _option_values(clf: Classifier, samples: Samples, name: str, axes: Mapping[s
     return (kernel.gamma * np.geomspace(1.0 / _GAMMAS, _GAMMAS, values)).tolist()
 
 
-class _HeldOutScores(Classifier):
+class HeldOutScores(Classifier):
     """A classifier for a scorer, whose decision values of the held-out samples are given."""
 
     given_: NDArray[np.float64]
 
-    def _scores(self, X: object) -> NDArray[np.float64]:
+    @classmethod
+    def of(cls, clf: Classifier, classes: np.ndarray) -> HeldOutScores:
+        """Return the stand-in for a classifier of these classes."""
+        stand_in = cls(**clf.get_params(deep=False))
+        stand_in.classes_ = classes
+        return stand_in
+
+    def _scores(self, X: object, **per_sample: object) -> NDArray[np.float64]:
         return self.given_

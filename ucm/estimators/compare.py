@@ -52,10 +52,10 @@ from ucm.errors import (
     warn_of,
 )
 from ucm.estimators.classifier import Classifier
-from ucm.estimators.classifier_cv import ClassifierCV, Head
+from ucm.estimators.classifier_cv import ClassifierCV, Head, HeldOutScores
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.progress import live_table
-from ucm.estimators.validation import cloned, folds_of, labels_of
+from ucm.estimators.validation import cloned, folds_of, labels_of, offset_columns
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit
@@ -325,6 +325,11 @@ def compare(
     fold: Callable[..., _Fold]
     if is_stored(X):
         source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
+        if per_sample:
+            raise ParameterError(
+                "compare: per_sample: expected none for rows that are read block by block, got "
+                f"{brief(per_sample)}; leave it out, or give the samples in memory"
+            )
         check_folds("compare", cv, scoring)
         if tune:
             refuse_gathering(source, "compare with tune=True", "a ClassifierCV with param_range=[...]")
@@ -339,7 +344,10 @@ def compare(
         tags: dict = {"sample_weight": read_weights(sample_weight, index.size)}
         if subgroup is not None:
             tags["subgroup"] = read_groups(subgroup, index.size).astype(object)
-        quantities = read_quantities(per_sample, index.size)
+        columns: dict[str, int] = {}
+        for estimator in estimators.values():
+            columns |= offset_columns(_model_of(estimator), int(index.max()) + 1)
+        quantities = read_quantities(per_sample, index.size, columns)
         if unused := [n for n in quantities if not any(_takes(e, n) for e in estimators.values())]:
             raise ParameterError(
                 f"compare: per_sample: expected quantities that a model declares, got {unused[0]!r}; correct "
@@ -439,6 +447,13 @@ def _takes(estimator: BaseEstimator, tag: str) -> bool:
     if get_config()["enable_metadata_routing"]:
         return tag in get_routing_for_object(estimator).consumes("fit", [tag])
     return has_fit_parameter(estimator, tag)
+
+
+def _model_of(estimator: Any) -> Any:
+    """Return the model of a `Classifier`, or of that inside of a `ClassifierCV`; None for others."""
+    while estimator is not None and not isinstance(estimator, Classifier):
+        estimator = getattr(estimator, "estimator", None)
+    return None if estimator is None else estimator.declared_model
 
 
 def _requesting(clf: Any) -> Any:
@@ -587,7 +602,13 @@ def _fold(
         weights = {"sample_weight": tags["sample_weight"][test]}  # a plain function takes none
     given = {n: v[train] for n, v in tags.items() if v is not None and _takes(estimator, n)}
     fitted, seconds = _fitted(estimator, part_of(X, train, *columns), y[train], **given)
-    score = scorer(fitted, part_of(X, test, *columns), y[test], **weights)
+    offset = {name: tags[name][test] for name in offset_columns(_model_of(estimator), 0) if name in tags}  # type: ignore[index]
+    held, judged = part_of(X, test, *columns), fitted
+    best = getattr(fitted, "best_estimator_", fitted)
+    if offset and isinstance(best, Classifier):  # a scorer passes no offset on
+        judged = HeldOutScores.of(best, best.classes_)
+        judged.given_ = best._scores(held, **offset)
+    score = scorer(judged, held, y[test], **weights)
     return _described(fitted, float(score), seconds)
 
 

@@ -225,5 +225,7 @@ def _solved(
             else:
                 normal = normal_in_features(search.model, solution, held.shape[1])
                 scores = held @ normal + solution.b
-            S[:, places.index(k)] = scores
+            offset = getattr(search.model, "offset", None)
+            known = 0.0 if offset is None else problems.quantities(pair, test)[offset.name]
+            S[:, places.index(k)] = scores + known
     return S

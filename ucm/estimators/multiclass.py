@@ -63,6 +63,11 @@ def pairs_of(classes: np.ndarray, classifier: Any) -> list[tuple[int, int]]:
     return list(combinations(range(k), 2))
 
 
+def contrast(v: NDArray[np.float64], positive: int, negative: int) -> Vec:
+    """Return a quantity of each class in a problem: of one class minus the other, or against the rest."""
+    return v[:, positive] if negative < 0 else v[:, positive] - v[:, negative]
+
+
 def _against(positive: int, negative: int, count: int) -> list[int]:
     return [negative] if negative >= 0 else [c for c in range(count) if c != positive]
 
@@ -119,7 +124,14 @@ class Problems:
             "class_weight": pair_factors(pair.positive, pair.negative, self._factors, self._counts),
             "sample_weight": None if s.weights is None else s.weights[rows],
             "subgroup": None if s.groups is None else s.groups[rows],
-            "per_sample": {name: v[rows] for name, v in s.per_sample.items()},
+            "per_sample": self.quantities(pair, rows),
+        }
+
+    def quantities(self, pair: Pair, rows: NDArray[np.intp]) -> dict[str, Vec]:
+        """Return the quantities of some samples in a problem, by name."""
+        return {
+            name: v[rows] if v.ndim == 1 else contrast(v[rows], pair.positive, pair.negative)
+            for name, v in self._samples.per_sample.items()
         }
 
     def part(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Matrix:

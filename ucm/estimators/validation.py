@@ -48,8 +48,8 @@ from ucm.forms.monitor import Monitor, check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.language.node import Node
 from ucm.language.objective import Objective
+from ucm.language.per_sample import quantities_of
 from ucm.language.robust import RobustMargin
-from ucm.language.robust_samples import quantities_of
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
@@ -149,7 +149,7 @@ def cloned(estimator: Estimator) -> Estimator:
 
 def samples_of(
     estimator: BaseEstimator, X: Matrix, y: Any, sample_weight: object, subgroup: object,
-    per_sample: Mapping[str, object], pos_label: object, single: bool = False,
+    per_sample: Mapping[str, object], pos_label: object, model: Node, single: bool = False,
 ) -> Samples:  # fmt: skip
     """Validate the arguments of `fit`, and return the `Samples`.
 
@@ -164,15 +164,50 @@ def samples_of(
     if classes.size > 2:
         X = as_double(X)  # once for all problems
     groups = None if subgroup is None else read_groups(subgroup, y.size).astype(object)
-    weights, quantities = read_weights(sample_weight, y.size), read_quantities(per_sample, y.size)
+    weights, columns = read_weights(sample_weight, y.size), offset_columns(model, classes.size)
+    quantities = read_quantities(per_sample, y.size, columns)
     return Samples(X, y, classes, index, weights, groups, quantities)
 
 
 def requests_of(routing: MetadataRequest, model: Node) -> MetadataRequest:
-    """Return the metadata requests of an estimator, with those of the quantities of its model in `fit`."""
+    """Return the metadata requests of an estimator, with those of the quantities of its model.
+
+    `fit` needs all of them, and a prediction the offset of the scores.
+    """
     for name in quantities_of(model):
         routing.fit.add_request(param=name, alias=True)
+    for name in offset_columns(model, 0):
+        for method in (routing.predict, routing.decision_function, routing.predict_proba, routing.score):
+            method.add_request(param=name, alias=True)
     return routing
+
+
+def offset_columns(model: Node, classes: int) -> dict[str, int]:
+    """Return the columns of the offset of the scores by its name; empty without one, or for two classes."""
+    offset = model.offset if isinstance(model, Objective) else None
+    return {} if offset is None or classes == 2 else {offset.name: classes}
+
+
+def offsets(model: Node, per_sample: Mapping[str, object], m: int, classes: int) -> NDArray[np.float64]:
+    """Return the validated offset of the scores of m new samples, (m, classes), (m, 1) for two classes.
+
+    Raises `DataError` where it is missing or no such array, `ParameterError` for any other name.
+    """
+    names = list(offset_columns(model, 0))
+    if unused := [name for name in per_sample if name not in names]:
+        raise ParameterError(
+            f"Classifier: expected {', '.join(map(repr, names)) or 'no quantity'} of each sample to predict "
+            f"from, got {unused[0]!r} too; leave it out"
+        )
+    if not names:
+        return np.zeros((m, 1))
+    (name,) = names
+    if name not in per_sample:
+        raise DataError(
+            f"per_sample({name!r}): expected the offset of the score of each sample, got none; give it, as "
+            f"predict(X, {name}=values)"
+        )
+    return read_quantities(per_sample, m, offset_columns(model, classes))[name].reshape(m, -1)
 
 
 def has_direction(model: RobustMargin | Objective, solution: Solution) -> bool:

@@ -354,6 +354,8 @@ def _of_composite(form: Composite, answer: Answer) -> Iterator[str]:
 
     if any(c is not None for c in form.weights) and solves(replace(form, weights=())):
         yield "the weights of the samples are left out"
+    if np.any(form.shift) and solves(replace(form, shift=0.0)):
+        yield "the offsets of the scores are left out"
     if form.intercept and b == 0.0 and solves(replace(form, intercept=False)):
         yield "b is left at 0"
     if not form.penalties:

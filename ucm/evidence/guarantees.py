@@ -131,6 +131,11 @@ def guarantees(
         raise ParameterError(
             "guarantees: expected X_test and y_test together, got one of them; give both or none"
         )
+    if y_test is not None and isinstance(model, Objective) and model.offset is not None:
+        raise ParameterError(
+            f"guarantees: expected a model without an offset of the scores, got {brief(model)}; leave X_test "
+            "out, whose offsets are not known"
+        )
     rows = [] if y_test is None else [*_held_out(solution, X_test, y_test, level)]
     if isinstance(model, Objective):
         note = "A loss and a penalty hold no set of distributions: only samples bound the error."

@@ -97,7 +97,8 @@ def certify_objective(
         model, data = lifted(model, data)
         normal = FeatureNormal(data.X, w)
     G, H = model.dc()
-    margin = data.y * (normal.scores + b)
+    shift = model.shift(data.y, data.per_sample)
+    margin = data.y * (normal.scores + b) + shift
     primal = _loss(model, data, margin) + normal.value(model.penalty)
     if model.intercept is None and b != 0.0:  # no point of the problem
         primal = np.inf
@@ -110,7 +111,7 @@ def certify_objective(
     bound, violation = -np.inf, np.inf
     for weights, outside in _weights(G, data, margin, slopes, multipliers):
         joint = [(loss.loss, q) for loss, q in zip(G.joint, weights, strict=True)]
-        point = SampleDual([*losses, *joint], data.y, margin, slopes, tilt, free=free)
+        point = SampleDual([*losses, *joint], data.y, margin, slopes, tilt, free=free, shift=shift)
         found, missed = lower_bound(point, normal, penalty, plane.normal, enough, split_by_program)
         missed = float(np.maximum(missed, outside))
         if (missed <= INSIDE, found) > (violation <= INSIDE, bound):
@@ -318,7 +319,7 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     w, b = lifted_plane(model, w, b)
     model, data = lifted(model, data)
     margin = data.y * (data.X @ w + b)
-    value = model.value(margin, w, data.y, data.weights, data.groups)
+    value = model.value(margin, w, data.y, data.weights, data.groups, per_sample=data.per_sample)
     classes = [loss.counts(data.y, data.groups) for loss in added]
     for normal, t in ((w, margin), (np.zeros_like(w), b * data.y)):
         counted = [t if counts is None else t[counts] for counts in classes]
@@ -343,7 +344,7 @@ def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) 
     w, b = lifted_plane(model, w, b)
     model, data = lifted(model, data)
     H = model.dc()[1]
-    margin = data.y * (data.X @ w + b)
+    margin = data.y * (data.X @ w + b) + model.shift(data.y, data.per_sample)
     for loss in H.losses:
         if loss.slope() is None or (np.abs(margin - loss.offset) <= tol).any():
             return False

@@ -19,6 +19,7 @@ from ucm.evidence.certificate import is_proven
 from ucm.forms.solution import Solution
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
+from ucm.language.per_sample import quantities_of
 from ucm.language.robust import RobustMargin
 from ucm.language.serialize import to_json
 from ucm.language.sets import Ball, Ellipsoid, Hull
@@ -45,6 +46,11 @@ def portable(model: RobustMargin | Objective, data: Data, solution: Solution) ->
         raise ParameterError(
             "save_certificate: expected samples in memory without a kernel, got others; the bounds of these "
             "are computed from inner products or blocks of rows, which the file does not hold"
+        )
+    if names := quantities_of(model):
+        raise ParameterError(
+            f"save_certificate: expected a model of samples and labels alone, got {', '.join(names)} of each "
+            "sample, which the file does not hold; keep the solution"
         )
     convex = isinstance(model, RobustMargin) or model.convex
     convex = convex and certificate.residual is None

@@ -129,7 +129,8 @@ def majorant(
     bias = cp.Constant(0.0) if model.intercept is None else cp.Variable(name="b")
     t = cp.Variable(data.m, name="t")
     scope = Parameters()
-    margin = cp.multiply(data.y, Z @ omega + bias)
+    margin, shift = cp.multiply(data.y, Z @ omega + bias), model.shift(data.y, data.per_sample)
+    margin = margin + shift if np.any(shift) else margin
     if "flips" in model.needs:
         height, constraints = model.cvxpy(t, w_unscaled, data.factors, scope)  # type: ignore[attr-defined]
         return cp.Problem(cp.Minimize(height + scope.zero()), [t == margin, *constraints])
@@ -144,7 +145,7 @@ def majorant(
         height, inside = joint_cvxpy(loss, t, data, scope)
         total, constraints = total + height, constraints + inside
     normal = FeatureNormal(X, w)
-    plane = tangent_plane(H, data, normal, data.y * (normal.scores + b))
+    plane = tangent_plane(H, data, normal, data.y * (normal.scores + b) + shift)
     if H.losses:
         v = cp.Parameter(data.m, name="tilt_margin", value=plane.margin)
         total = total - v @ t
@@ -193,7 +194,8 @@ def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -
     total = cp.Variable()
     constraints = [*constraints, c @ conjugates / c.sum() <= total]
     square = cp.sum_squares(X.T @ cp.multiply(data.y, t)) * (unit**2 / (4.0 * lam))
-    height = loss.offset * unit * cp.sum(t) - c.sum() * total - square
+    offsets = loss.offset - model.shift(data.y, data.per_sample) * np.ones(data.m)
+    height = unit * (offsets @ t) - c.sum() * total - square
     balance = [data.y @ t == 0] if model.intercept == "free" else []
     return cp.Problem(cp.Maximize(height), [*constraints, *balance])
 

@@ -46,7 +46,7 @@ def sparsity(model: RobustMargin | Objective, data: Data, solution: Solution) ->
     """
     features = float(np.mean(np.abs(solution.w) > FEATURE))
     if isinstance(model, Objective):
-        margin = data.y * (data.X @ solution.w + (solution.b or 0.0))
+        margin = data.y * (data.X @ solution.w + (solution.b or 0.0)) + model.shift(data.y, data.per_sample)
         sloped = loss_slopes(model, data, margin - SAMPLE), loss_slopes(model, data, margin + SAMPLE)
         return Sparsity(features, float(np.mean(np.any(sloped, axis=0))))
     if solution.weights is None:

@@ -29,8 +29,9 @@ from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import Expression, Param, Scalar, Scope, Size, value
 from ucm.language.penalties.cardinality import FeatureCount
+from ucm.language.per_sample import quantities_of
 from ucm.language.robust import RobustMargin, as_model, by_lam
-from ucm.language.robust_samples import Perturbations, Robust, quantities_of
+from ucm.language.robust_samples import Perturbations, Robust
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
 from ucm.language.terms import (
@@ -349,6 +350,9 @@ class _Program:
             ]
         elif model.intercept is None:
             variables, w_and_b = _WITHOUT_B, "w.value, 0.0"
+        if model.offset is not None:
+            with_offset = f" + {model.offset.name})  # the margins"
+            variables = [line.replace(")  # the margins", with_offset) for line in variables]
         G, H = model.dc()
         t, w = cp.Variable(data.m), cp.Variable(n)
         self.printer.names |= {t.id: Text("t"), w.id: Text("w")}

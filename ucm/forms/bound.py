@@ -14,6 +14,9 @@ A plain loss has D = {the weights of the samples}. The margin loss `l(u) = u` ha
 the indicator of `||w||_p <= 1` the bound is minus the dual norm of a point of U. The free level rho of a
 generalised nu-SVM is a further variable, with which the sum of beta over each class is 1/2.
 
+Where the scores have offsets, `t_i = y_i (w'x_i + b) + sigma_i`, and the bound is less by
+`sum_i beta_i sigma_i`.
+
 A dual point enters as a segment from a base point, with beta = 0 where the losses allow it. Both signs of
 `y (beta - base)` are scaled down until `y'beta = 0`, and the segment ends where it leaves the domain of R*. A
 point that no scaling moves into the constraints has a violation, and above `INSIDE` it bounds nothing. For
@@ -169,6 +172,7 @@ class SampleDual(Dual):
     class_sum : the sum of beta over each class, where the problem fixes it
     shares : the split of the slopes among the losses
     free : False if b is 0
+    shift : (m,) sigma, the part of the margins that is neither of w nor of b
     """
 
     def __init__(
@@ -181,8 +185,10 @@ class SampleDual(Dual):
         class_sum: float | None = None,
         shares: Shares | None = None,
         free: bool = True,
+        shift: Bound = 0.0,
     ) -> None:
         self.y, self.margin, self.tilt, self.shares, self.free = y, margin, tilt, shares, free
+        self.shift = shift
         self.class_sum = class_sum
         self.terms, beta = terms, tilt  # of the base point; None for 0
         self.base: list[Bound] = []
@@ -223,7 +229,9 @@ class SampleDual(Dual):
         with np.errstate(invalid="ignore", over="ignore"):
             for (loss, c), s0, d in zip(self.terms, self.base, self.change, strict=True):
                 s = clipped(s0 + keep * d, loss)
-                gains.append(times(c, loss.offset * s - loss.conjugate(s)))
+                gains.append(times(c, (loss.offset - self.shift) * s - loss.conjugate(s)))
+        if self.tilt is not None and np.any(self.shift):
+            gains.append(-self.shift * self.tilt)
         return gains
 
     def images(self, adjoint: Callable[[Vec], Vec]) -> tuple[Vec, Vec | float]:
@@ -252,8 +260,9 @@ class SampleDual(Dual):
         change = rows @ np.linalg.lstsq(rows.T @ rows, missed / unit)[0]
         slopes = slopes - room * np.clip(change, -1.0, 1.0)
         return SampleDual(
-            self.terms, self.y, self.margin, slopes, self.tilt, shares=self.shares, free=self.free
-        )
+            self.terms, self.y, self.margin, slopes, self.tilt, shares=self.shares, free=self.free,
+            shift=self.shift,
+        )  # fmt: skip
 
     @functools.cached_property
     def combination(self) -> Vec:

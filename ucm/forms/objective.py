@@ -32,7 +32,7 @@ from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import joined
 from ucm.language.penalties.epigraph import Epigraph, OfFirst
 from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
-from ucm.language.terms import ConvexLoss, JointLoss, ProximalPenalty, SubtractedPart
+from ucm.language.terms import Bound, ConvexLoss, JointLoss, ProximalPenalty, SubtractedPart
 from ucm.language.worst_mean import maximum
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
@@ -103,7 +103,7 @@ class Composite:
 
     `min over w, b of sum_k sum_i c_ki l_k(o_k - t_i) + sum_k R_k(w) - <v, t> - <u, w>`.
 
-    The margins are `t_i = y_i (w'x_i + b)`.
+    The margins are `t_i = y_i (w'x_i + b) + sigma_i`.
 
     Attributes
     ----------
@@ -115,6 +115,7 @@ class Composite:
     tilt : the linear function <v, t> + <u, w> that is subtracted; None for 0
     intercept : False for b = 0
     worst : further losses, of a `WorstComposite` only
+    shift : sigma, (m,) or 0, the offsets of the scores times the labels, of a `WorstComposite` only
     """
 
     X: Matrix
@@ -126,6 +127,7 @@ class Composite:
     tilt: LinearTerm | None = None
     intercept: bool = True
     worst: tuple[WorstTerm, ...] = ()
+    shift: Bound = 0.0
 
     def __post_init__(self) -> None:
         vars(self)["weights"] = self.weights or (None,) * len(self.losses)
@@ -153,9 +155,7 @@ class Composite:
         weights = [h.map.matvec(q) for h, q in zip(self.worst, multipliers, strict=False)]
         weights = weights or [h.weights(margin) for h in self.worst]
         every = (*self.weights, *weights)
-        return Composite(
-            self.X, self.y, self.every_loss, self.penalties, every, self.stored, self.tilt, self.intercept
-        )
+        return replace(self, losses=self.every_loss, weights=every, worst=())
 
     def without_rounding(self, w: Vec) -> Vec:
         """Return w with 0 for entries that change every margin by rounding only.
@@ -250,7 +250,7 @@ class Composite:
         )
 
     def margins(self, w: Vec, b: float) -> Vec:
-        return self.y * (self.X @ w + b)
+        return self.y * (self.X @ w + b) + self.shift
 
     def adjoint(self, beta: Vec) -> Vec:
         """Return the adjoint of the linear margin map at beta, `sum_i beta_i y_i x_i`."""
@@ -312,7 +312,8 @@ class Composite:
             return self.fixed(margin).lower_bound(slopes, margin, w)
         v, u = (None, np.zeros(self.n)) if self.tilt is None else (self.tilt.margin, self.tilt.normal)
         v = v if v is not None and v.any() else None
-        dual = SampleDual(self._terms, self.y, margin, slopes, v, shares=split_at_kinks, free=self.intercept)
+        dual = SampleDual(self._terms, self.y, margin, slopes, v, shares=split_at_kinks, free=self.intercept,
+                          shift=self.shift)  # fmt: skip
         normal = FeatureNormal(self.X, w, lambda: self.scale)
         conjugate, fraction, missed = next(iter(normal.conjugates(self.penalty, dual, u)))
         return dual.gain(fraction) - conjugate, max(missed, dual.outside)
@@ -328,7 +329,7 @@ class Composite:
 
 
 class WorstComposite(Composite):
-    """A composite problem with worst means beside its other losses, which few solvers take."""
+    """A composite problem with worst means beside its other losses, or offsets, which few solvers take."""
 
 
 def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
@@ -451,9 +452,10 @@ class DifferenceOfConvex:
         losses, weights = tuple(table), tuple(table.values())
         varies = tuple(h.only is None for h in every)
         worst = tuple(itertools.compress(every, varies))
-        kind, free = WorstComposite if worst else Composite, model.intercept is not None
+        shift, free = model.shift(data.y, data.per_sample), model.intercept is not None
+        kind = WorstComposite if worst or np.any(shift) else Composite
         penalties = joined(G.penalties, data.n)
-        form = kind(data.X, data.y, losses, penalties, weights, intercept=free, worst=worst)
+        form = kind(data.X, data.y, losses, penalties, weights, intercept=free, worst=worst, shift=shift)
         losses, weights = weighed(H.losses, data)
         unit = unit_of(form.losses)
         start = model.penalty.surrogates()
@@ -478,7 +480,7 @@ class DifferenceOfConvex:
 
     def hinged(self) -> Composite | None:
         """Return the convex problem whose (w, b) / mu is an SVM, by the function `hinged`; else None."""
-        scaled = hinged(self.start, self.unit)
+        scaled = None if np.any(self.G.shift) else hinged(self.start, self.unit)
         return None if scaled is None else replace(self.G, penalties=scaled)
 
     def value(self, margin: Vec, w: Vec) -> float:
@@ -503,7 +505,11 @@ class DifferenceOfConvex:
             for loss, c in part
         ]
 
+        moved = bool(np.any(G.shift))  # then the samples of a class differ at w = 0
+
         def heights(b: Vec) -> Vec:
+            if moved:
+                return np.array([self.value(x * G.y + G.shift, np.zeros(G.n)) for x in b])
             total = np.zeros(b.size)
             for loss, sign, c in parts:
                 for side, weight in zip((1.0, -1.0), c, strict=True):
@@ -514,7 +520,7 @@ class DifferenceOfConvex:
             return total
 
         kinks = {0.0, *(loss.offset for loss in losses), *(-loss.offset for loss in losses)}
-        curved = bool(G.worst) or any(loss.slope() is None for loss in losses)
+        curved = moved or bool(G.worst) or any(loss.slope() is None for loss in losses)
         places = np.array([*kinks, *(_EVEN if curved else ())])
         tried = heights(places)
         least = float(tried.min())

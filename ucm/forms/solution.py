@@ -268,6 +268,8 @@ class Solution:
     def decision(self, X: Any) -> Vec:
         """Return the scores `w'x + b` of the rows of X, `w'Mx + b` for `M @ U`; a missing b counts as 0.
 
+        An offset of the scores is not in them.
+
         Raises
         ------
         DataError

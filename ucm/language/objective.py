@@ -25,6 +25,7 @@ from ucm.language.node import (
     Notation,
     RotationInvariant,
     SolvableModel,
+    converted,
     in_parentheses,
     operator,
     restricted,
@@ -32,6 +33,7 @@ from ucm.language.node import (
     source,
 )
 from ucm.language.parameter import Scalar, Scope, as_factor, is_zero, value
+from ucm.language.per_sample import PerSample
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.terms import (
     Bound,
@@ -47,11 +49,12 @@ from ucm.language.terms import (
     multiple,
 )
 
-Need = Literal["worst mean", "perturbations", "envelope", "flips"]
+Need = Literal["worst mean", "perturbations", "envelope", "flips", "offset"]
 """What a method must know of an objective beside losses of margins and a penalty with an exact split.
 
 "worst mean": a loss is the largest of weighted means. "perturbations": losses move the samples. "envelope":
 the split has a convex lower bound in place of a penalty. "flips": loss and penalty share a variable.
+"offset": the scores have an offset.
 """
 
 _REMEDIES = {
@@ -280,8 +283,18 @@ class PenaltySum(TermSum, Penalty):
 
 
 # --- objectives -----------------------------------------------------------------------------------
+def _quantity(offset: object, where: str = "") -> PerSample | None:
+    match offset:
+        case PerSample() | None:
+            return offset
+    raise CompositionError(
+        f"{where}: offset is a quantity of each sample, whose values come with the samples, got "
+        f'{brief(offset)}; write with_offset(per_sample("offset")) and fit(X, y, offset=values)'
+    )
+
+
 class Objective(SolvableModel, Term, RotationInvariant):
-    """The model `min over w, b of sum_i l(y_i (w'x_i + b)) + R(w)`: a loss plus a penalty.
+    """The model `min over w, b of sum_i l(y_i (w'x_i + b + o_i)) + R(w)`: a loss plus a penalty.
 
     Parameters
     ----------
@@ -293,6 +306,8 @@ class Objective(SolvableModel, Term, RotationInvariant):
         b is a variable, or `scaling` times the weight of one more feature of value `scaling`, or 0.
     scaling : float, optional
         The value of that feature, positive.
+    offset : PerSample, optional
+        o_i, a known part of the score of each sample; None for 0.
 
     Notes
     -----
@@ -320,6 +335,40 @@ class Objective(SolvableModel, Term, RotationInvariant):
     scaling: float = restricted(
         lambda x: 0.0 < x < math.inf, "scaling is a positive finite number", "leave it out for 1", default=1.0
     )
+    offset: PerSample | None = converted(converter=_quantity, default=None)
+
+    def with_offset(self, offset: PerSample | None) -> Objective:
+        """Return the objective whose scores are `w'x_i + b + o_i`, o_i a value that is known for each sample.
+
+        The offset is the word of generalised linear models: a log odds of the classes, the score of another
+        classifier, or minus y_i times a margin that differs by sample.
+
+        Parameters
+        ----------
+        offset : PerSample or None
+            Its values come with the samples, and those of new samples with their prediction.
+
+        Raises
+        ------
+        CompositionError
+            Numbers in place of a quantity of each sample.
+
+        Notes
+        -----
+        McCullagh and Nelder (1989), Generalized linear models, section 3.3.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> model = (ucm.Logistic() + ucm.L2()).with_offset(ucm.per_sample("offset"))
+        >>> print(model)
+        min_{w, b} Σ_{i} log(1 + exp(-t_i)) + ‖w‖₂^2,  t_i = y_i(w'x_i + b + offset_i)
+        >>> X, y = [[2.0], [1.0], [-1.0]], [1, 1, -1]
+        >>> sol = ucm.solve(model, X, y, per_sample={"offset": [1.0, 0.0, -1.0]})
+        >>> round(sol.objective, 4)
+        0.9476
+        """
+        return replace(self, offset=offset)
 
     def with_intercept(self, intercept: str | None, scaling: float = 1.0) -> Objective:
         """Return the objective with a free, a penalised or no intercept b.
@@ -370,9 +419,11 @@ class Objective(SolvableModel, Term, RotationInvariant):
         """Return the value of the objective at the margins `y_i (w'x_i + b)` and the normal w.
 
         The losses of the samples are multiplied by their weights. A loss of a class or a group needs the
-        labels y and the groups; a penalised intercept needs b, and a quantity of each sample its values.
+        labels y and the groups; a penalised intercept needs b, and a quantity of each sample, as an offset,
+        its values.
         """
         G, H = self.dc()
+        margin = margin + self.shift(y, per_sample)
         margin = _worst((*G.pointwise, *H.losses), margin, w, y, subgroup, per_sample)
         loss = self.loss.value(margin, y, weights, subgroup)
         if not self.penalised:
@@ -383,6 +434,18 @@ class Objective(SolvableModel, Term, RotationInvariant):
                 "value(margin, w, b=b)"
             )
         return loss + self.with_column(len(w)).penalty.value(np.append(w, b / self.scaling))
+
+    def shift(self, y: Vec | None, per_sample: Mapping[str, Vec]) -> Bound:
+        """Return `y_i o_i`, the part of the margins that an offset of the scores is; 0 without one."""
+        if self.offset is None:
+            return 0.0
+        values = per_sample.get(self.offset.name)
+        if y is None or values is None:
+            raise CompositionError(
+                f"{self!r}: expected y and the values of {self.offset!r}, got margins without them; write "
+                f"value(margin, w, y, per_sample={{{self.offset.name!r}: values}})"
+            )
+        return y * values
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Return the convex functions (G, H) of the difference-of-convex split G - H of the objective."""
@@ -403,6 +466,7 @@ class Objective(SolvableModel, Term, RotationInvariant):
             "worst mean": self.loss.nodes_of_type(JointLoss),
             "perturbations": any(loss.moves for loss in self.loss.nodes_of_type(ConvexLoss)),
             "envelope": self.relaxed,
+            "offset": self.offset is not None,
         }
         return frozenset(need for need, holds in found.items() if holds)
 
@@ -421,28 +485,30 @@ class Objective(SolvableModel, Term, RotationInvariant):
         return not H.losses and not H.penalties and not self.relaxed
 
     def __repr__(self) -> str:
-        terms = f"{self.loss!r} + {self.penalty!r}"
-        if self.intercept == "free":
-            return terms
-        scaling = "" if self.scaling == 1.0 else f", {source(self.scaling)}"
-        return f"({terms}).with_intercept({self.intercept!r}{scaling})"
+        terms, said = f"{self.loss!r} + {self.penalty!r}", ""
+        if self.intercept != "free":
+            scaling = "" if self.scaling == 1.0 else f", {source(self.scaling)}"
+            said = f".with_intercept({self.intercept!r}{scaling})"
+        said += "" if self.offset is None else f".with_offset({self.offset!r})"
+        return f"({terms}){said}" if said else terms
 
     @property
     def variables(self) -> str:
         """The variables of the minimum: w, and b if it is free."""
         return "w, b" if self.intercept == "free" else "w"
 
-    def score(self, x: str) -> str:
+    def score(self, x: str, notation: Notation) -> str:
         """Return the formula of the score of a sample x; a penalised intercept is one more feature."""
-        if self.intercept == "free":
-            return f"(w'{x} + b)"
-        return f" w'({x}, {self.scaling:g})" if self.penalised else f" w'{x}"
+        score = f"w'({x}, {self.scaling:g})" if self.penalised else f"w'{x}"
+        score += " + b" if self.intercept == "free" else ""
+        score += "" if self.offset is None else f" + {self.offset.formula(notation)}"
+        return f"({score})" if " + " in score else f" {score}"
 
     def formula(self, notation: Notation) -> str:
         total = f"{self.loss.formula(notation)} + {self.penalty.formula(notation)}"
         t, y, x = (notation.sub(name, "i") for name in "tyx")
         least = notation.under("min", self.variables)
-        return notation.separated(f"{least} {total}", f"{t} = {y}{self.score(x)}")
+        return notation.separated(f"{least} {total}", f"{t} = {y}{self.score(x, notation)}")
 
 
 class ConvexPart(Node):
@@ -569,12 +635,14 @@ def _sum(a: object, b: object) -> Any:
                     f"{a!r} + {b!r}: a Wasserstein ball has one loss, whose norm of w is its penalty; write "
                     "it alone"
                 )
-            declared.add((term.intercept, term.scaling))
+            declared.add((term.intercept, term.scaling, term.offset))
             parts += (term.loss, term.penalty)
         else:
             parts.append(term)
     if len(declared) > 1:
-        raise CompositionError(f"{a!r} + {b!r}: got two intercepts; write (A + B).with_intercept(...) once")
+        raise CompositionError(
+            f"{a!r} + {b!r}: got two intercepts or offsets; write (A + B).with_intercept(...) once"
+        )
     loss = summed(LossSum, [part for part in parts if isinstance(part, Loss)])
     penalty = summed(PenaltySum, [part for part in parts if isinstance(part, Penalty)])
     if loss is None or penalty is None:

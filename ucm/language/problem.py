@@ -240,14 +240,20 @@ def _joint_dual(model: Objective, v: str, moved: tuple[Robust, ...]) -> dict[str
             variables, ranges = worst.weights_formula(LATEX), ["a_{i} = q_{i} s_{i}", *ranges, where]
         case _:
             words = r"F \text{ the losses of minus the margins,}" + words
+    loss_term += f" - {LATEX.sum_over('i', known)}" if (known := _known(model)) else ""
     ranges += [words] if "^{*}" in loss_term + penalty_term else []
     dual = rf"\max_{{{variables}}} {loss_term} {penalty_term}"
     return {"dual": dual, "where": r",\quad ".join(r for r in ranges if r)}
 
 
+def _known(model: Objective) -> str:
+    """Return the part of the dual by the offset of the scores, without its sum; empty without one."""
+    return "" if model.offset is None else f"a_{{i}} y_{{i}} {model.offset.formula(LATEX)}"
+
+
 def _objective(model: Objective) -> dict[str, str]:
     total = f"{model.loss.formula(LATEX)} + {model.penalty.formula(LATEX)}"
-    margins = f"t_{{i}} = y_{{i}}{model.score('x_{i}')}"
+    margins = f"t_{{i}} = y_{{i}}{model.score('x_{i}', LATEX)}"
     primal = {"primal": rf"\min_{{{model.variables}}} {total},\quad {margins}"}
     if "flips" in model.needs:
         return {"primal": model.formula(LATEX)}
@@ -266,6 +272,7 @@ def _objective(model: Objective) -> dict[str, str]:
     loss_term, where = loss_dual(without_perturbations(model.loss), "a_{i}")
     penalty_term, confined = penalty_dual(model.penalty, v)
     loss_term = _loose(loss_term) if loss_term.lstrip("-") != "a_{i}" else loss_term
+    loss_term = f"({loss_term} - {known})" if (known := _known(model)) else loss_term
     points = [robust.points(LATEX) for robust in moved]
     ranges = [r"\sum_{i} a_{i} y_{i} = 0" if model.intercept == "free" else "", where, confined, *points]
     if isinstance(model.loss, ConvexLoss) and model.loss.counted is not None:

@@ -140,10 +140,10 @@ class WassersteinObjective(Objective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.penalised:
+        if self.penalised or self.offset is not None:
             raise CompositionError(
-                f"{type(self).__name__}: expected intercept='free' or None, got 'penalised', as if transport "
-                "changed a constant feature; leave it out"
+                f"{type(self).__name__}: expected no penalised intercept and no offset of the scores, which "
+                f"would have a distance too, got {self.offset!r} and {self.intercept!r}; leave them out"
             )
 
     @property
@@ -228,7 +228,7 @@ class WassersteinObjective(Objective):
         either = f"{notation.word('max')}({kept}, {flipped} - {cost})"
         mean = f"{notation.under('mean', 'i')} {either if value(self.kappa) < math.inf else kept}"
         return notation.separated(
-            f"{notation.under('min', below)} {price} + {mean}", f"{t} = {y}{self.score(x)}"
+            f"{notation.under('min', below)} {price} + {mean}", f"{t} = {y}{self.score(x, notation)}"
         )
 
     def __repr__(self) -> str:

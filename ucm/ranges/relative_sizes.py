@@ -19,8 +19,8 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node, each
 from ucm.language.objective import Objective, as_declared
 from ucm.language.parameter import Param
+from ucm.language.per_sample import check_quantities
 from ucm.language.robust import RobustMargin, by_lam
-from ucm.language.robust_samples import check_quantities
 from ucm.ranges.generalised_nu_svm import radius_from_lambda
 from ucm.ranges.interval import Interval
 from ucm.ranges.lambda_max import lambda_max

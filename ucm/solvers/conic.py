@@ -196,7 +196,7 @@ def _program(form: Composite, factor: float) -> tuple:
     w = cp.multiply(1.0 / unit, cp.Variable(form.n))
     b, t = cp.Variable() if form.intercept else cp.Constant(0.0), cp.Variable(form.m)
     plain, tilt = Scope(), form.linear
-    equation = t == cp.multiply(form.y, form.X @ w + b)
+    equation = t == cp.multiply(form.y, form.X @ w + b) + form.shift
     if isinstance(form, FlipComposite):  # the multipliers of flipped losses are the parts of flipped labels
         total, (flips, *others) = form.model.cvxpy(t, w, form.caps, plain)
         return cp.Problem(cp.Minimize(factor * total), [equation, flips, *others]), w, b, equation, [flips]

@@ -44,7 +44,7 @@ class HingeActiveSet(SampleTables):
     @classmethod
     def of(cls, form: Composite) -> HingeActiveSet | None:
         """Return the sample tables of a problem; None if its terms, weights or intercept do not fit."""
-        if form.worst or len(form.losses) != 1:
+        if form.worst or len(form.losses) != 1 or np.any(form.shift):
             return None
         (loss,) = form.losses
         if loss.slope() is None or not loss.offset > 0.0:
@@ -118,6 +118,8 @@ class TailActiveSet:
     def of(cls, form: Composite) -> TailActiveSet | None:
         """Return the sample tables of a problem; None if its terms or its domain do not fit."""
         if form.losses or len(form.worst) != 1 or not form.intercept or form.penalty.square is None:
+            return None
+        if np.any(form.shift):
             return None
         (h,) = form.worst
         groups = h.domains[0].groups if len(h.domains) == 1 and h.by_sample else None

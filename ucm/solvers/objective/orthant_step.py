@@ -107,7 +107,7 @@ class OrthantIterate(ProximalIterate):
         """Return the length of a step by the slopes in the orthant, `edge` those of R and e of t."""
         direction = np.zeros(self.w.size)
         direction[S], direction[-1] = d, float(e @ d)
-        moved, c = self.form.margins(direction, move), self.boxes[2]
+        moved, c = self.form.y * (self.form.X @ direction + move), self.boxes[2]
         fixed = float((edge + 2.0 * c * self.w[S]) @ d) - float(self.tilt.normal @ direction)
         fixed -= float(self.tilt.margin @ moved)
         curve = 2.0 * c * float(d @ d)
