@@ -63,21 +63,14 @@ class Page:
         return found if most is None else [abs(value) <= most for value in found]
 
     def item(
-        self,
-        name: str,
-        where: str,
-        command: str,
-        note: str = "",
-        cases: Sequence[Any] | None = None,
-        figure: str = "",
-        why: str = "",
+        self, name: str, where: str, command: str, note: str = "", cases: Any = None, **found: str
     ) -> str:
         """A line of a table of items, with its verdict; by default of the column `within` of its command."""
         if cases is None:
             test = command.startswith("pytest")
             cases = self.cases("pytest", test=command) if test else self.cases(command)
-        state = verdict(cases, figure, why)
-        note = note or (figure if state == "met" else "")
+        state = verdict(cases, **found)
+        note = note or (found.get("figure", "") if state == "met" else "")
         return (
             f"| {name} | {where} | `{command}` | {state}{f': {note}' if note and state != NOT_RUN else ''} |"
         )
