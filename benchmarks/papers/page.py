@@ -24,9 +24,9 @@ def verdict(cases: Iterable[Any], figure: str = "", why: str = "") -> str:
     """
     held = [bool(case) for case in cases if case is not None]
     more = f"; {figure}" if figure else ""
-    if why:
+    if why and NOT_RUN not in why:
         return f"not comparable ({why})"
-    if not held:
+    if not held or why:
         return NOT_RUN
     if all(held):
         return "met"
@@ -288,7 +288,7 @@ def draw(folder: Path = DOCS / "_static") -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.hashsalt": "ucm", "font.size": 8})
+    matplotlib.rcParams["font.size"] = 8
     from matplotlib import pyplot as plt
 
     page = Page(read())
@@ -306,5 +306,5 @@ def draw(folder: Path = DOCS / "_static") -> None:
         right.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False)
         left.invert_yaxis()
         figure.tight_layout()
-        figure.savefig(folder / f"papers-{part}.svg", metadata={"Date": None})
+        figure.savefig(folder / f"papers-{part}.png", dpi=160, metadata={"Software": None})
         plt.close(figure)
