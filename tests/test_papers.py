@@ -166,6 +166,7 @@ def test_every_table_has_its_columns() -> None:
 def test_met_is_of_every_case(cases: list[bool | None], state: str) -> None:
     assert page.verdict(cases, "0.4 for 0.5") == state
     assert page.verdict(cases, why="a drawing") == "not comparable (a drawing)"
+    assert page.verdict(cases, whole=False).startswith("not run here")
 
 
 def test_a_run_is_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,12 @@ DOCS = HERE.parent.parent / "docs"
 NOT_RUN = "not run here"
 
 
-def verdict(cases: Iterable[Any], figure: str = "", why: str = "") -> str:
+def verdict(cases: Iterable[Any], figure: str = "", why: str = "", whole: bool = True) -> str:
     """Return the state of an item.
 
     Each case is whether a printed figure or a claim is reached, on one that the paper names; None is no case.
-    `figure` says what was found, and `why` the reason why nothing can be compared, if that is so.
+    `figure` says what was found, `why` the reason why nothing can be compared, if that is so, and `whole`
+    whether all commands have results.
     """
     held = [bool(case) for case in cases if case is not None]
     more = f"; {figure}" if figure else ""
@@ -28,6 +29,8 @@ def verdict(cases: Iterable[Any], figure: str = "", why: str = "") -> str:
         return f"not comparable ({why})"
     if not held or why:
         return NOT_RUN
+    if not whole:
+        return f"{NOT_RUN} in part ({sum(held)} of {len(held)} so far{more})"
     if all(held):
         return "met"
     if any(held):
@@ -69,11 +72,17 @@ class Page:
         if cases is None:
             test = command.startswith("pytest")
             cases = self.cases("pytest", test=command) if test else self.cases(command)
-        state = verdict(cases, **found)
+        state = verdict(cases, **found, whole=self.whole(command))
         note = note or (found.get("figure", "") if state == "met" else "")
         return (
             f"| {name} | {where} | `{command}` | {state}{f': {note}' if note and state != NOT_RUN else ''} |"
         )
+
+    def whole(self, *parts: str) -> bool:
+        """Whether all pieces of the parts have results."""
+        return not {part.partition(" -k")[0] for part in parts} & {
+            n.partition(" --")[0] for n in self.absent()
+        }
 
     def seconds(self, part: str = "") -> float:
         """Seconds of the processor of the commands whose names begin so."""
