@@ -115,6 +115,7 @@ def test_apg_stays_below_the_bound_of_theorem_1() -> None:
     assert average < L_f
 
 
+@pytest.mark.filterwarnings("ignore::ucm.errors.ConvergenceWarning")  # of 1e-9, at the end of the digits
 def test_p_1_of_the_psvm_is_as_printed_without_the_box(
     shared_data: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,7 +140,6 @@ def test_tests_that_are_commands_exist() -> None:
 # --- the page and its results ---------------------------------------------------------------------
 def test_the_page_is_made_of_the_results() -> None:
     pytest.importorskip("jinja2", reason="jinja2 is part of ucm[docs]")
-    pytest.importorskip("jinja2", reason="jinja2 is part of ucm[docs]")
     results = page.Page(commands.read())
     assert results.text() == TEXT, "make it anew: python -m benchmarks.papers page"
     for name in results.absent():
@@ -167,6 +166,7 @@ def test_every_table_has_its_columns() -> None:
 def test_met_is_of_every_case(cases: list[bool | None], state: str) -> None:
     assert page.verdict(cases, "0.4 for 0.5") == state
     assert page.verdict(cases, why="a drawing") == "not comparable (a drawing)"
+    assert page.verdict(cases, whole=False).startswith("not run here")
 
 
 def test_a_run_is_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

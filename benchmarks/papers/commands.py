@@ -183,7 +183,10 @@ def run(names: Collection[str] = (), missing: bool = False) -> bool:
         print(f"\n{command.name}", datetime.datetime.now(), flush=True)
         before = sum(os.times()[:4])
         try:
-            rows = [{k: _rounded(v) for k, v in row.items()} for row in command.rows()]
+            rows = [
+                {k: float(f"{v:.{DIGITS}g}") if isinstance(v, float) else v for k, v in row.items()}
+                for row in command.rows()
+            ]
         except Exception:  # of any command: the others run
             traceback.print_exc()
             failed.append(command.name)
@@ -197,10 +200,6 @@ def run(names: Collection[str] = (), missing: bool = False) -> bool:
         _write(read() | {command.name: found}, [command.name for command in COMMANDS])
     print(f"\nfailed: {', '.join(failed) or 'none'}")
     return not failed
-
-
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def _write(results: Mapping[str, Any], order: list[str]) -> None:

@@ -16,18 +16,21 @@ DOCS = HERE.parent.parent / "docs"
 NOT_RUN = "not run here"
 
 
-def verdict(cases: Iterable[Any], figure: str = "", why: str = "") -> str:
+def verdict(cases: Iterable[Any], figure: str = "", why: str = "", whole: bool = True) -> str:
     """Return the state of an item.
 
     Each case is whether a printed figure or a claim is reached, on one that the paper names; None is no case.
-    `figure` says what was found, and `why` the reason why nothing can be compared, if that is so.
+    `figure` says what was found, `why` the reason why nothing can be compared, if that is so, and `whole`
+    whether all commands have results.
     """
     held = [bool(case) for case in cases if case is not None]
     more = f"; {figure}" if figure else ""
-    if why:
+    if why and NOT_RUN not in why:
         return f"not comparable ({why})"
-    if not held:
+    if not held or why:
         return NOT_RUN
+    if not whole:
+        return f"{NOT_RUN} in part ({sum(held)} of {len(held)} so far{more})"
     if all(held):
         return "met"
     if any(held):
@@ -63,24 +66,23 @@ class Page:
         return found if most is None else [abs(value) <= most for value in found]
 
     def item(
-        self,
-        name: str,
-        where: str,
-        command: str,
-        note: str = "",
-        cases: Sequence[Any] | None = None,
-        figure: str = "",
-        why: str = "",
+        self, name: str, where: str, command: str, note: str = "", cases: Any = None, **found: str
     ) -> str:
         """A line of a table of items, with its verdict; by default of the column `within` of its command."""
         if cases is None:
             test = command.startswith("pytest")
             cases = self.cases("pytest", test=command) if test else self.cases(command)
-        state = verdict(cases, figure, why)
-        note = note or (figure if state == "met" else "")
+        state = verdict(cases, **found, whole=self.whole(command))
+        note = note or (found.get("figure", "") if state == "met" else "")
         return (
             f"| {name} | {where} | `{command}` | {state}{f': {note}' if note and state != NOT_RUN else ''} |"
         )
+
+    def whole(self, *parts: str) -> bool:
+        """Whether all pieces of the parts have results."""
+        return not {part.partition(" -k")[0] for part in parts} & {
+            n.partition(" --")[0] for n in self.absent()
+        }
 
     def seconds(self, part: str = "") -> float:
         """Seconds of the processor of the commands whose names begin so."""
@@ -113,14 +115,13 @@ class Page:
         return [max(shares[2:]) > max(shares[:2]) for shares in table.values()]
 
     def above_exact(self) -> str:
-        """Barbero, (20): where RAPMINOS ends above the proven optimum."""
-        found = [
-            f"{row['set']} p = {'inf' if row['p'] is None else format(row['p'], 'g')} "
-            f"{row['objective']:.3g} for {row['objective'] - row['above exact']:.3g}"
-            for row in self.rows("extended_nu_svm below")
-            if row["within"] is False and row["above exact"]
-        ]
-        return ", ".join(found) or "none"
+        """Barbero, (20): where RAPMINOS ends above the proven optimum, or at 0."""
+        words = []
+        for row in self.rows("extended_nu_svm below", within=False):
+            p, above = "inf" if row["p"] is None else f"{row['p']:g}", row["above exact"]
+            found = f"{row['objective']:.3g} for {row['objective'] - above:.3g}" if above else row["status"]
+            words.append(f"{row['set']} p = {p} {found}")
+        return ", ".join(words) or "none"
 
     def pairs_of_models(
         self, quantity: str, pairs: Sequence[tuple[str, str]], but: Sequence[str] = ()
@@ -296,23 +297,23 @@ def draw(folder: Path = DOCS / "_static") -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.hashsalt": "ucm", "font.size": 8})
+    matplotlib.rcParams["font.size"] = 8
     from matplotlib import pyplot as plt
 
     page = Page(read())
     for part, words in METHODS.items():
-        rows = page.rows(f"beyond {part}")
+        rows = [row for row in page.rows(f"beyond {part}") if row["status"] != "zero_in_set"]
         models = len({row["model"] for row in rows}) > 1
         labels = [row["set"].removeprefix("uci_") + f" {row['model']}" * models for row in rows]
         figure, (left, right) = plt.subplots(1, 2, figsize=(7.0, 0.9 + 0.16 * len(rows)), sharey=True)
-        left.barh(labels, [row["times ours"] for row in rows], color="tab:blue")
+        left.plot([row["times ours"] for row in rows], labels, "o")
         left.axvline(1.0, color="black", linewidth=0.8)
         left.set(xscale="log", xlabel="time of the paper's method / ours", title=words)
         for column, marker in (("gap, paper", "o"), ("gap, ours", "x")):
             right.plot([max(abs(row[column]), 1e-16) for row in rows], labels, marker, label=column)
         right.set(xscale="log", xlabel="relative gap")
-        right.legend()
+        right.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False)
         left.invert_yaxis()
         figure.tight_layout()
-        figure.savefig(folder / f"papers-{part}.svg", metadata={"Date": None})
+        figure.savefig(folder / f"papers-{part}.png", dpi=160, metadata={"Software": None})
         plt.close(figure)

@@ -24,19 +24,7 @@ from scipy.spatial.distance import cdist
 from benchmarks.harness import Part, Row, dense, isolated, main, over, timed
 from benchmarks.judge import accuracy, matched_C
 from benchmarks.papers import printed as print_of
-from ucm import (
-    CappedSimplex,
-    Exponential,
-    Hull,
-    LossBall,
-    Solution,
-    admissible,
-    compile,
-    models,
-    path,
-    signed,
-    solve,
-)
+from ucm import CappedSimplex, Solution, admissible, compile, models, path, solve
 from ucm.data import datasets
 from ucm.extend import SampleWeights
 from ucm.solvers import APG
@@ -672,6 +660,8 @@ def lemma_5(sets: Sequence[str] = ("heart", "ionosphere", "diabetes")) -> Iterat
 
 def _lemma_5(name: str, X: Any, y: Any) -> Iterator[Row]:
     import cvxpy as cp
+
+    from ucm import Exponential, Hull, LossBall, signed
 
     for lam in (0.1, 0.5, 1.0):
         t: Any = cp.Variable(y.size)  # m q

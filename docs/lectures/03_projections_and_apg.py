@@ -157,7 +157,7 @@ assert traced["all four"].stats.iterations < traced["bt+re"].stats.iterations < 
 # of both.
 # `python -m benchmarks.papers run "beyond unified"` measures it, `python -m benchmarks.papers page` draws it:
 #
-# ![Times and gaps of the method of the paper and of the library](../_static/papers-unified.svg)
+# ![Times and gaps of the method of the paper and of the library](../_static/papers-unified.png)
 #
 # ## Exercises
 #

@@ -149,7 +149,7 @@ assert gains[0] > 0.02 > 0.005 > gains[-1]
 # more features there are.
 # `python -m benchmarks.papers run "beyond extended-nu-svm"` measures it, `python -m benchmarks.papers page` draws it:
 #
-# ![Times and gaps of the method of the paper and of the library](../_static/papers-extended-nu-svm.svg)
+# ![Times and gaps of the method of the paper and of the library](../_static/papers-extended-nu-svm.png)
 #
 # ## Exercises
 #

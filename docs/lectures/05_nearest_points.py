@@ -142,7 +142,7 @@ assert "optimal" not in (shown.status["mdm"], shown.status["clip-gsk"])
 # The rule of the paper bounds no gap.
 # `python -m benchmarks.papers run "beyond nearest-points"` measures it, `python -m benchmarks.papers page` draws it:
 #
-# ![Times and gaps of the method of the paper and of the library](../_static/papers-nearest-points.svg)
+# ![Times and gaps of the method of the paper and of the library](../_static/papers-nearest-points.png)
 #
 # ## Exercises
 #

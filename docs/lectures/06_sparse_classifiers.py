@@ -173,7 +173,7 @@ for name, each in six.items():
 # its basis from problem to problem: times, and the proven criticality of both.
 # `python -m benchmarks.papers run "beyond sparse"` measures it, `python -m benchmarks.papers page` draws it:
 #
-# ![Times and gaps of the method of the paper and of the library](../_static/papers-sparse.svg)
+# ![Times and gaps of the method of the paper and of the library](../_static/papers-sparse.png)
 #
 # ## Exercises
 #

@@ -153,7 +153,7 @@ assert all(s.status == "optimal" for s in clf.solution_)
 # pSMO with its random partner beside the automatic route, $p = 1.5$, on the five sets of Table 1: times, and proven gaps.
 # `python -m benchmarks.papers run "beyond psvm"` measures it, `python -m benchmarks.papers page` draws it:
 #
-# ![Times and gaps of the method of the paper and of the library](../_static/papers-psvm.svg)
+# ![Times and gaps of the method of the paper and of the library](../_static/papers-psvm.png)
 #
 # ## Exercises
 #
