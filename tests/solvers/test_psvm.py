@@ -379,6 +379,19 @@ def test_a_set_in_an_indefinite_kernel_has_no_lower_bound() -> None:
     assert "taken as positive semidefinite" in str(certificate)
 
 
+def test_an_indefinite_kernel_without_support_vectors_has_no_lower_bound() -> None:
+    """At w = 0 no support vector shows that the objective falls without bound: it was "global: 0 <= optimum"."""
+    X, y = sample(40)
+    plan = ucm.compile(psvm(1.0, 1e-3), X, y, kernel=lambda A, B: -(A @ B.T))
+    with pytest.warns(ucm.ConvergenceWarning, match="over 40 samples"):
+        found = plan.solve()
+    assert (found.status, found.certificate.kind, found.certificate.dual) == ("indefinite", "none", -np.inf)
+    certificate = plan.certify(coefficients=np.zeros(40), b=1.0)
+    assert (certificate.kind, certificate.dual) == ("none", -np.inf)
+    values = [plan.certify(coefficients=t * y * X[:, 0], b=0.0).primal for t in (0.0, 1.0, 10.0)]
+    assert values[2] < values[1] < values[0]
+
+
 def test_a_part_of_many_support_vectors_shows_an_indefinite_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     X, _ = sample(40)
     monkeypatch.setattr("ucm.compiler.objective._TESTED", 15)

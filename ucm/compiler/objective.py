@@ -460,8 +460,9 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         elif gram is not None and certificate.violation <= monitor.tol:
             if certificate.dual == -np.inf and not gram.kernel.definite:
                 why = "the kernel is indefinite: the dual exceeds the primal objective"
-            elif answer.slopes is not None:
-                why = negative_curvature(gram, answer.slopes > 0.0)
+            else:
+                a = np.zeros(self.form.m) if answer.slopes is None else answer.slopes
+                why = negative_curvature(gram, a > 0.0)
         if why is None:
             return None
         message = f"{solver} stopped with a relative gap of {certificate.relative_gap:.2g}. {why}"
@@ -475,10 +476,12 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
 
 
 def negative_curvature(gram: Gram, support: np.ndarray) -> str | None:
-    """Return a message if a part of the kernel over the support vectors is indefinite; else None."""
-    rows = np.flatnonzero(support)
-    if gram.kernel.definite or rows.size == 0:
+    """Return a message if a part of the kernel over the support vectors, or all samples, is indefinite."""
+    if gram.kernel.definite:
         return None
+    rows, of = np.flatnonzero(support), "support vectors"
+    if rows.size == 0:
+        rows, of = np.arange(gram.m), "samples"
     rows = rows[:: -(-rows.size // _TESTED)]
     K = gram.between(rows, rows)
     allowed = 1e-8 * float(np.abs(K).max()) * rows.size
@@ -488,7 +491,7 @@ def negative_curvature(gram: Gram, support: np.ndarray) -> str | None:
     except np.linalg.LinAlgError:
         least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
     return (
-        f"the kernel is indefinite: its matrix over {rows.size} support vectors has the eigenvalue "
+        f"the kernel is indefinite: its matrix over {rows.size} {of} has the eigenvalue "
         f"{least:.3g}, so the answer is a stationary point; use a positive semidefinite kernel such "
         "as rbf"
     )

@@ -13,6 +13,7 @@ then checked by the definition of the set, not by the lowering.
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.data.deadline import OutOfTime, time_of
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import INSIDE, Monitor
@@ -41,11 +42,12 @@ _NEAR = 1e-2  # violation: a larger one is a wrong answer, not an inaccurate one
 _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of the maps of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
+_FLAT = 1e-9  # of the largest equations
 _STEPS = 60
 _GRACE = 0.1  # seconds
 _PER_ENTRY = 3e-8  # seconds for each stored entry, of about 100 products with the samples
 _RIDGE = 1e-14  # of the systems, whose terms have the size 1: dependent equations take no part
-_MET, _SMALL = 1e-16, 1e-13  # residuals relative to the terms: exact; no further Newton step helps
+_MET, _SMALL = 2e-16, 1e-13  # residuals relative to the terms: exact; no further Newton step helps
 _PARTS: list[float] = np.logspace(-14.0, -1.0, 27).tolist()  # of the way to the centre
 
 Moved = tuple[list[Vec], Vec, float]
@@ -74,15 +76,13 @@ def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
     """Return the least violated point that was found near a given point."""
     q = at[0]
 
-    def operand(V: UncertaintySet, blocks: list[Vec]) -> list[Vec]:
-        return _moved(V, data, (blocks, *V.evaluate(data, iter(blocks))))[0]
+    def operand(V: UncertaintySet, blocks: list[Vec]) -> Moved:
+        return _moved(V, data, (blocks, *V.evaluate(data, iter(blocks))))
 
     if isinstance(U, Combination):
-        p: list[Vec] = []
-        for V, _ in U.terms():
-            count = len(V.lower(data).blocks)
-            p += operand(V, q[len(p) : len(p) + count])
-        return p, *U.evaluate(data, iter(p))
+        left = iter(q)
+        parts = [operand(V, [*itertools.islice(left, len(V.lower(data).blocks))]) for V, _ in U.terms()]
+        return [v for p, *_ in parts for v in p], *U.combined([(x, outside) for _, x, outside in parts])
     if isinstance(U, ConvexUnion):
         domain = U.combination(data)
         t, points = domain.split(q[0])
@@ -90,7 +90,7 @@ def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
         t /= t.sum() or 1.0
         for V, place, t_g in zip(U.sets, domain.operands, t, strict=True):
             blocks = [points[part.where] for part in place.parts]
-            for part, v in zip(place.parts, operand(V, blocks) if t_g > 0.0 else blocks, strict=True):
+            for part, v in zip(place.parts, operand(V, blocks)[0] if t_g > 0.0 else blocks, strict=True):
                 points[part.where] = v
         p = [domain.join(t, points)]
         return p, *U.evaluate(data, iter(p))
@@ -137,7 +137,8 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     if not image.couplings:
         return None
     form = MinNorm.of(image, 2.0, 1)
-    if range_space_orders(form) is not None:  # the same residuals by fewer equations
+    rotated = range_space_orders(form) is not None  # the same residuals by fewer equations
+    if rotated:
         form = RangeSpace.of(form, Monitor()).form
     domains = [b.domain for b in image.blocks if isinstance(b.domain, SemiSmooth)]
     entries = sum(B.entries for c in form.couplings for _, B in c.terms)
@@ -145,6 +146,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
         return None
     residuals = form.of_residuals(form.units(q))
     maps = [b.map for b in residuals.blocks]
+    unit = np.ones(form.coupled) if rotated else _row_sizes(maps)
     systems = Formed(maps, 1)
     s = [
         float(np.abs([v, D.center(v.size)]).max(initial=0.0)) ** 2 or 1.0
@@ -167,9 +169,9 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
 
     mu = np.zeros(form.coupled)
     p, g = at(mu)
-    best = float(np.linalg.norm(g)), p
+    best = math.inf, p
     for _ in range(_STEPS):
-        size = float(np.linalg.norm(g))
+        size = float(np.linalg.norm(g / unit))
         if size < best[0]:
             best = size, p
         if size <= _MET * math.sqrt(mu.size) or monitor.timed_out:
@@ -177,13 +179,13 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
         J = [D.jacobian(v) for D, v in zip(domains, arguments(mu), strict=True)]
         try:
             with time_of(monitor):
-                d, _, _ = systems.step(J, s, np.full(mu.size, _RIDGE), g)
+                d, _, _ = systems.step(J, s, _RIDGE * unit**2, g)
         except OutOfTime:
             break
         if not float(g @ d) < 0.0:
             break
         full, after = at(mu + d)
-        if float(np.linalg.norm(after)) <= 0.5 * size:
+        if float(np.linalg.norm(after / unit)) <= 0.5 * size:
             mu, p, g = mu + d, full, after
             continue
         if size <= _SMALL:  # to rounding
@@ -191,6 +193,17 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
         mu = mu + line_search(slope, (mu, d), float(g @ d)) * d
         p, g = at(mu)
     return best[1]
+
+
+def _row_sizes(maps: Sequence[LinearMap]) -> Vec:
+    """Return the mean size of the coefficients of each equation, relative to the largest mean.
+
+    In this unit the equation of a small feature is met as well as that of a large one. Means below 1e-9
+    are rounding.
+    """
+    size = np.max([A.sizes(np.full(A.shape[1], 1.0 / A.shape[1])) for A in maps], axis=0)
+    top = float(size.max(initial=0.0))
+    return np.maximum(size / top, _FLAT) if top > 0.0 else np.ones(size.size)
 
 
 # --- external points ---------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from numbers import Real
@@ -82,9 +82,12 @@ class Combination(UncertaintySet):
         return LoweredSet(reduce(add, centers), tuple(blocks), tuple(couplings))
 
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        parts = [(L, *U.evaluate(data, q)) for U, L in self.terms()]
-        x = reduce(add, [times(L, x) for L, x, _ in parts])
-        return x, max(outside for *_, outside in parts)
+        return self.combined([U.evaluate(data, q) for U, _ in self.terms()])
+
+    def combined(self, points: Sequence[tuple[Vec, float]]) -> tuple[Vec, float]:
+        """Return the combination of points of the operands, each with its violation, and the largest one."""
+        x = reduce(add, [times(L, x) for (_, L), (x, _) in zip(self.terms(), points, strict=True)])
+        return x, max(outside for _, outside in points)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         points, constraints = [], []

@@ -63,10 +63,11 @@ class Intersection(UncertaintySet, RotationInvariant):
             ends = [s.support(data, e * u, {})[0] for s in (self.left, self.right) for e in (1, -1)]
             reach = max((abs(h) for h in ends if np.isfinite(h)), default=0.0)
             size = reach if size <= 1e-6 * reach else size
-        apart = distance / size if distance > 0.0 else 0.0
         if data.gram is not None or a.size != data.n:  # coordinates, which have no features
-            return apart
-        beyond = np.maximum(np.abs(a - b) - _ROUNDING * size, 0.0)
+            return distance / size if distance > 0.0 else 0.0
+        # the rounding of the sums of samples, which cancel, is no distance
+        beyond = np.maximum(np.abs(a - b) - _ROUNDING * np.maximum(size, data.sizes), 0.0)
+        apart = norm(beyond) / (size or 1.0)
         each = float(np.max(beyond / data.sizes, initial=0.0))
         # a small feature alone makes an answer inaccurate (1e-2), but not wrong
         return round_violation(max(apart, min(each, 1e-2)))
