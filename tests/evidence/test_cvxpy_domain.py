@@ -122,7 +122,6 @@ def test_the_worst_case_of_a_ball_of_any_norm(p: float) -> None:
         (ucm.Hull(pos), cp.Variable(4), ucm.DataError, r"shape \(3,\)"),
         (ucm.Hull(pos), cp.square(cp.Variable(3)), ucm.DataError, "affine"),
         (ucm.Hull(pos), "w", ucm.DataError, "affine"),
-        (ucm.Ball(0, -1.0), cp.Variable(3), ucm.EmptySetError, "negative"),
         (ucm.Ball(pos.mean, 1e-3) & ucm.Ball(neg.mean, 1e-3), cp.Variable(3), ucm.EmptySetError, "empty"),
         (ucm.Hinge(), cp.Variable(3), ucm.CompositionError, "loss"),
     ],

@@ -152,12 +152,11 @@ def test_a_size_grows_the_set(domain: Domain) -> None:
     [
         (CappedSimplex(0.1), None, "times 6 entries is below 1; the cap must be at least 0.166667"),
         (CappedSimplex(Param("eta", 0.1)), Y, "eta must be at least 0.25"),
-        (CappedSimplex(-1.0), None, "must be at least"),
+        (CappedSimplex(0.0), None, "must be at least"),
         (NormBall(0.4), None, "must be at least 0.408248"),
         (NormBall(0.4), Y, "must be at least 0.433013"),
         (NormBall(0.9, p=1), None, "must be at least 1"),
         (NormBall(0.1, p=math.inf), None, "must be at least 0.166667"),
-        (NormBall(-0.5), None, "must be at least 0"),
         (KLBall(1.5), None, "must lie in (0, 1]"),
         (KLBall(0.0), None, "must lie in (0, 1]"),
         (KLBall(Param("alpha", 0.99)), Y, "alpha must lie in (0, 0.942809]"),

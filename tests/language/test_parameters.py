@@ -160,7 +160,7 @@ REFUSED = {
     "(1 / (nu - kappa) * ucm.L1()).with_params(nu=0.2)": r"1 / \(nu - kappa\): expected a number",
     "nu * Param('nu', 0.1) * ucm.L1()": "has two values",
     "Param('mu', float('nan'))": r"Param\('mu'\): expected a number, got nan",
-    "ucm.solve(ucm.models.nu_svm(-1), X, y)": r"nu must be positive and at most 1 \(= 2 min",
+    "ucm.solve(ucm.models.nu_svm(0), X, y)": r"nu must be positive and at most 1 \(= 2 min",
     "ucm.Hinge(2 * nu)": "expected a plain number",
     "ucm.NormBall(1, p=2 * nu)": "expected a plain number",
     "ucm.Hull(ucm.pos) / (nu - 0.5)": "other than 0",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -145,20 +145,40 @@ def test_intersections_are_bounded_tightly_by_a_split() -> None:
         assert U.support(data, d, {(): s})[0] >= problem.value - 1e-7
 
 
+# --- sizes ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda x: ucm.Ball(pos.mean, x), "Ball: the radius must be at least 0"),
+        (lambda x: ucm.Ellipsoid(pos.mean, pos.cov, x), "Ellipsoid: the radius must be at least 0"),
+        (ucm.NormBall, "NormBall: the radius must be at least 0"),
+        (lambda x: ucm.ReducedHull(pos, nu=x), "the fraction nu must be at least 0"),
+        (lambda x: ucm.ReducedHull(pos, eta=x), "the cap must be at least 0"),
+        (ucm.KLBall, "the level alpha must be at least 0"),
+        (lambda x: ucm.ChiSquareBall(rho=x), "the bound rho must be at least 0"),
+    ],
+)
+def test_negative_sizes_are_refused_where_they_are_written(write: Callable, words: str) -> None:
+    write(0.25)
+    for size in (-0.1, Param("kappa", -0.1), Param("kappa", 0.1) - 0.2):
+        with pytest.raises(CompositionError, match=f"{words}, got .*-0.1"):
+            write(size)
+    with pytest.raises(CompositionError, match=words):
+        write(Param("kappa", 0.1)).with_params(kappa=-0.1)
+
+
 # --- infeasibility ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("U", "words"),
     [
         (ucm.ReducedHull(neg, nu=Param("nu", 1.5)), "nu must be at most 1 (= 2 min(m+, m-)/m)"),
         (ucm.ReducedHull(pos, eta=0.2), "the cap must be at least 0.25"),
-        (ucm.ReducedHull(pos, nu=-0.1), "nu must be positive and at most 1 (= 2 min(m+, m-)/m), got -0.1"),
+        (ucm.ReducedHull(pos, nu=0.0), "nu must be positive and at most 1 (= 2 min(m+, m-)/m), got 0"),
         (ucm.Hull(pos, weights=ucm.NormBall(0.4)), "0.5"),
         (ucm.Hull(signed, weights=ucm.NormBall(0.3)), "0.353553"),
         (ucm.Hull(pos, weights=ucm.KLBall(1.2)), "alpha must lie in (0, 1]"),
         (ucm.Hull(pos, weights=ucm.KLBall(0.0)), "alpha must lie in (0, 1]"),
-        (ucm.Ball(pos.mean, -0.5), "-0.5"),
-        (ucm.Ellipsoid(pos.mean, pos.cov, -1.0), "-1"),
-        (ucm.Hull(pos) - ucm.Ball(neg.mean, -2.0), "Ball(neg.mean, -2)"),
+        (ucm.Hull(pos) - ucm.ReducedHull(neg, eta=0.0), "CappedSimplex(0)"),
     ],
 )  # fmt: skip
 def test_empty_sets_name_the_innermost_node_and_the_interval(U: UncertaintySet, words: str) -> None:

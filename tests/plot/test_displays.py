@@ -198,6 +198,19 @@ def by_id(ax: Any, gid: str) -> Any:
     return next(line for line in ax.lines if line.get_gid() == gid)
 
 
+def test_legends_name_the_classes_by_their_labels() -> None:
+    named = np.where(Y > 0, "malignant", "benign")
+    shown = SetDisplay.from_model(models.nu_svm(0.35), X, named, pos_label="malignant", panels="classes")
+    assert shown.class_names == {1: "malignant", -1: "benign"}
+    assert {"malignant", "benign"} <= {text.get_text() for text in shown.axes_[0].get_legend().get_texts()}
+    clf = ucm.Classifier(models.nu_svm(0.35), pos_label="benign").fit(X, named)
+    shown = SetDisplay.from_estimator(clf, X, named, panels="classes")
+    assert shown.class_names == {1: "benign", -1: "malignant"}
+    numbered = plot.WeightsDisplay.from_model(models.nu_svm(0.35), X, np.where(Y > 0, 7, 3))
+    texts = [text.get_text() for text in numbered.axes_[0].get_legend().get_texts()]
+    assert [text.split(":")[0] for text in texts] == ["class 7", "class 3"]
+
+
 MODELS = [
     models.nu_svm(0.35), models.mm_mpm(0.9), models.mm_fda(0.6), models.l2_nu_svm(0.25), models.kl_svm(0.6),
     models.coherent_mm_mpm(1.2), models.coherent_mm_fda(0.9), models.biased_l2_nu_svm(0.4, 0.3),

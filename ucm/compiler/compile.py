@@ -24,7 +24,7 @@ from ucm.data.bound_data import Data, bind, is_stored
 from ucm.data.deadline import time_of
 from ucm.data.gram import Gram
 from ucm.data.kernel_options import is_linear, row_features, with_kernel
-from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.kernels import KERNEL_OPTIONS, KernelName
 from ucm.data.options import options_of
 from ucm.data.readers import open_rows
 from ucm.data.source import RowSource, signed_rows
@@ -46,7 +46,7 @@ def compile(
     X: object,
     y: object = None,
     *,
-    kernel: str | Callable[..., object] | None = None,
+    kernel: KernelName | Callable[..., object] | None = None,
     solver: str | Solver = "auto",
     class_weight: ClassWeight = None,
     sample_weight: object = None,
@@ -209,7 +209,7 @@ def solve(
     X: object,
     y: object = None,
     *,
-    kernel: str | Callable[..., object] | None = None,
+    kernel: KernelName | Callable[..., object] | None = None,
     solver: str | Solver = "auto",
     time_limit: float | None = None,
     **options: Any,

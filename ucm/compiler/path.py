@@ -19,7 +19,7 @@ from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, is_stored
 from ucm.data.deadline import time_of
 from ucm.data.first_pass import refuse_gathering
-from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.kernels import KERNEL_OPTIONS, KernelName
 from ucm.data.options import COUNT, OptionSpec, one_of, options_of
 from ucm.data.readers import open_rows
 from ucm.data.validation import table
@@ -181,7 +181,7 @@ def path(
     eps: float | None = None,
     between: Sequence[float] | None = None,
     on_empty: str = "raise",
-    kernel: str | Callable[..., object] | None = None,
+    kernel: KernelName | Callable[..., object] | None = None,
     solver: str | Solver = "auto",
     progress: Callable[[int, Solution], object] | None = None,
     time_limit: float | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from ucm.data.moments import row_norms
 from ucm.data.options import POSITIVE, OptionSpec, within
 from ucm.errors import DataError, ParameterError, brief, unknown_option
 
-KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+KernelName = Literal["linear", "poly", "rbf", "sigmoid", "precomputed"]
+KERNELS = get_args(KernelName)
 KERNEL_OPTIONS = ("gamma", "degree", "coef0", "cache_size", "kernel_approx")
 MEGABYTE = 1 << 20
 _LARGE = 1e300  # an integer above it may be no float

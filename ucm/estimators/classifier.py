@@ -25,6 +25,7 @@ from ucm.data.dask_rows import is_dask
 from ucm.data.deadline import time_of
 from ucm.data.gram import Expansion
 from ucm.data.kernel_features import FeatureFunction
+from ucm.data.kernels import KernelName
 from ucm.data.linear_map import Matrix
 from ucm.data.moments import in_double
 from ucm.data.readers import feature_rows
@@ -72,7 +73,7 @@ from ucm.estimators.validation import (
 )
 from ucm.evidence.sparsity import sparsity
 from ucm.forms.monitor import Monitor
-from ucm.forms.solution import Solution
+from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language import models
 from ucm.language.contracts import UncertaintySet
@@ -249,7 +250,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
     n_iter_: Any
     plan_: Any
     solution_: Any
-    certificate_: Any
+    certificate_: Certificate | list[Certificate]
     history_: Any
     sparsity_: Any
 
@@ -257,7 +258,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         self,
         model: UncertaintySet | RobustMargin | Objective | None = None,
         *,
-        kernel: str | Callable[..., Any] | None = None,
+        kernel: KernelName | Callable[..., Any] | None = None,
         kernel_approx: Any = None,
         gamma: str | float = "scale",
         degree: int = 3,

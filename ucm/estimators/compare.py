@@ -69,7 +69,7 @@ Scoring = str | Callable[..., float] | None
 
 
 GAMMAS = 5  # number of values of gamma that `tune` tries
-INNER = 3  # number of folds of a training part, on which `tune` chooses parameters
+INNER = 5  # number of folds of a training part, on which `tune` chooses parameters
 LEVEL = 0.05  # significance level of the t tests
 _SCORE = OptionSpec(
     "None, the name of one score or a function",
@@ -265,7 +265,7 @@ def compare(
     per_sample : {name: (m,) array}, optional
         The values of quantities `ucm.per_sample(name)`, for the models that declare them.
     tune : bool, default=False
-        Choose the sizes of declared models in each fold by `ClassifierCV` with 3 folds of its training part,
+        Choose the sizes of declared models in each fold by `ClassifierCV` with 5 folds of its training part,
         as fractions of their admissible intervals: the relative `Param`s; else the `Param`s that are sizes of
         sets or have a lam_max; of a model without a `Param`, its numeric sizes. Several move together. A
         factor without a lam_max, as C, takes values over three decades on both sides of the present one, and

@@ -133,6 +133,7 @@ def _key(x: object) -> object:
 
 REGISTRY: dict[str, type[Node]] = {}
 """The node classes by their `registered_name`."""
+_SHOWN = 100  # entries of an array in source text, of which a longer one has the first and the last
 _DEEPEST = 100  # largest depth of a tree: functions of trees are recursive, as in CVXPY
 
 
@@ -170,6 +171,15 @@ def restricted(
             raise error(f"{where}: {words}, got {got}; {remedy}")
 
     return field(default=default, kw_only=kw_only, metadata={"check": check})
+
+
+def not_negative(noun: str, remedy: str, *, default: Any = MISSING, kw_only: bool = False) -> Any:
+    """Return a dataclass field for a size of a set, refused below 0; None is left as it is."""
+
+    def holds(x: float | None) -> bool:
+        return x is None or x >= 0.0
+
+    return restricted(holds, f"the {noun} must be at least 0", remedy, default=default, kw_only=kw_only)
 
 
 def with_value(x: Any) -> str:
@@ -210,7 +220,7 @@ def _in_order(cls: type[Node]) -> list[Field[Any]]:
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(converted, restricted, field))
+@dataclass_transform(frozen_default=True, field_specifiers=(converted, restricted, not_negative, field))
 class Node(metaclass=Kind):
     """An immutable declaration, the base class of all declarations.
 
@@ -574,12 +584,15 @@ def each(x: object, change: Callable[[Node], Node]) -> Any:
 
 
 def source(x: object) -> str:
-    """Return source text that evaluates to a value equal to the field value x."""
+    """Return source text that evaluates to a value equal to the field value x, of short arrays only."""
     match x:
         case float():
             return number_source(x)
         case np.ndarray():
-            return repr(x.tolist())
+            if x.size <= _SHOWN:
+                return repr(x.tolist())
+            text = np.array2string(x, math.inf, threshold=_SHOWN, edgeitems=2, separator=", ")  # type: ignore[arg-type]
+            return " ".join(text.split())
         case FunctionType():
             return x.__qualname__
         case tuple():

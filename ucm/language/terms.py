@@ -45,7 +45,7 @@ _FAR = 60.0  # the power of 2 from which on a gauge counts as inf, and its inver
 _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
 
-class Term(Arithmetic):
+class Term(Arithmetic[Any]):
     """A loss, a penalty or an objective, which supports sums and positive multiples."""
 
     __pow__, __lt__, __gt__ = binary("**"), binary("<"), binary(">")  # refused with a remedy

@@ -16,7 +16,7 @@ from ucm.language.notation import LATEX
 from ucm.language.objective import Objective
 from ucm.plot.outline import Frame
 from ucm.plot.path import path_over
-from ucm.plot.problem import Problem, feature_names, plane_of
+from ucm.plot.problem import Problem, class_names, feature_names, plane_of
 from ucm.plot.sets import PANELS, SetDisplay
 from ucm.plot.style import Display, palette, pyplot
 
@@ -76,9 +76,10 @@ class SetAnimation(Display):
         if solved.data is None or isinstance(solved.model, Objective):
             raise ParameterError(f"SetAnimation: expected a set in memory, got {model!r}")
         names, displays = feature_names(X), []
+        classes = class_names(y, options.get("pos_label"))
         for solution in solved:
             declared = solved.model.with_params(**solution.params)
-            problem = Problem(declared, solved.data, solution, names)
+            problem = Problem(declared, solved.data, solution, names, classes)
             if isinstance(plane, str) and plane == "normal":
                 plane = plane_of(plane, problem.data, solution.w, None, "SetAnimation").P
             displays.append(SetDisplay._of_problem(problem, plane, rtol))

@@ -147,6 +147,16 @@ class Problem:
     data: Data
     solution: Solution
     names: list[str] | None
+    class_names: dict[int, str]  # the words for the classes +1 and -1 in a legend
+
+
+def class_names(y: object, positive: object = None) -> dict[int, str]:
+    """Return {+1 | -1: the label of the class}, a number as "class 2"."""
+    labels = np.unique(np.asarray(y)).tolist()
+    positive = labels[-1] if positive is None else positive
+    words = {1 if x == positive else -1: x if isinstance(x, str) else f"class {x}" for x in labels}
+    signs = set(labels) <= {-1, 1}
+    return {sign: f"class {sign:+d}" if signs else words.get(sign, f"class {sign:+d}") for sign in (1, -1)}
 
 
 def problem_of(
@@ -183,7 +193,7 @@ def problem_of(
             f"{who}: the solution is of other samples, with {m} of them and w in R^{np.size(solution.w)}; "
             "give X and y of its solve"
         )
-    return Problem(declared, data, solution, feature_names(X))
+    return Problem(declared, data, solution, feature_names(X), class_names(y, options.get("pos_label")))
 
 
 def problem_of_estimator(estimator: Any, X: object, y: object, who: str) -> Problem:
@@ -203,10 +213,11 @@ def problem_of_estimator(estimator: Any, X: object, y: object, who: str) -> Prob
         )
     signs = np.where(np.asarray(y) == estimator.pos_label_, 1.0, -1.0)
     weighing = plan.data.weighing
-    return problem_of(
+    problem = problem_of(
         plan.model, X, signs, estimator.solution_, who, class_weight=weighing.classes,
         sample_weight=weighing.given_weights, subgroup=weighing.scatter(plan.data.groups),
     )  # fmt: skip
+    return replace(problem, class_names=class_names(estimator.classes_, estimator.pos_label_))
 
 
 def _classifier_of(estimator: Any, X: object) -> tuple[Any, Any]:

@@ -61,6 +61,7 @@ class SetDisplay(Display):
     declared : U as declared
     norm : the exponent of the norm of w
     labels : of the axes
+    class_names : {+1 | -1: text} of the legend
     frames : None, or the frames of the two panels
     axes_, figure_ : of the last `plot`
     """
@@ -83,6 +84,7 @@ class SetDisplay(Display):
     declared: str
     norm: float
     labels: tuple[str, str]
+    class_names: dict[int, str]
     frames: tuple[Frame, Frame] | None = None
 
     @classmethod
@@ -185,6 +187,7 @@ class SetDisplay(Display):
             declared=f"U = {U!r}",
             norm=problem.model.norm,
             labels=view.labels,
+            class_names=problem.class_names,
         )
 
     @property
@@ -266,7 +269,7 @@ class SetDisplay(Display):
             members, colour = self.y == sign, colours.class_color(sign)
             ax.scatter(
                 *self.points[members].T, s=area[members], marker=MARKS[sign], color=colour, linewidth=0.6,
-                edgecolor=colours.paper, alpha=0.75, zorder=3, label=f"class {sign:+d}",
+                edgecolor=colours.paper, alpha=0.75, zorder=3, label=self.class_names[sign],
             )  # fmt: skip
             if sign in self.classes:
                 _fill(ax, self.classes[sign], colour, LINES[1] if self.joint else "-")

@@ -29,11 +29,13 @@ class WeightsDisplay(Display):
     ----------
     weights : {model: {+1 | -1: (m_o,) multiples, in descending order}}
     support : {model: {+1 | -1: number of samples with a positive weight}}
+    class_names : {model: {+1 | -1: text}} of the legend
     axes_, figure_ : of the last `plot`
     """
 
     weights: dict[str, dict[int, NDArray[np.float64]]]
     support: dict[str, dict[int, int]]
+    class_names: dict[str, dict[int, str]]
 
     @classmethod
     def from_model(
@@ -97,7 +99,7 @@ class WeightsDisplay(Display):
                 members = np.sort(q[problem.data.y == sign])[::-1]
                 weights[name][sign] = members / (members.mean() or 1.0)
                 support[name][sign] = int(np.count_nonzero(members > 1e-6 * q.max()))
-        return cls(weights, support)
+        return cls(weights, support, {name: one.class_names for name, one in problems.items()})
 
     def plot(self, ax: object = None) -> WeightsDisplay:
         """Draw the sorted weights, one axes for each model.
@@ -121,7 +123,7 @@ class WeightsDisplay(Display):
         for k, (sign, q) in enumerate(self.weights[name].items()):
             places = np.unique(np.linspace(0, q.size, min(q.size, MAX_SAMPLES) + 1).astype(int))
             steps, values = np.repeat(places, 2)[1:], np.repeat(np.append(q, 0.0)[places], 2)[:-1]
-            text = f"class {sign:+d}: {self.support[name][sign]} of {q.size} have weight"
+            text = f"{self.class_names[name][sign]}: {self.support[name][sign]} of {q.size} have weight"
             color = palette(ax).class_color(sign)
             ax.plot(steps, values, color=color, ls=LINES[k], zorder=3, label=text)
         ax.legend(loc="best")

@@ -35,7 +35,7 @@ from ucm.language.domains.separable_constraint import (
     solve,
 )
 from ucm.language.domains.simplex import Capped, clip_to_mass, kinks
-from ucm.language.node import Notation
+from ucm.language.node import Notation, not_negative
 from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.power import power_root
 
@@ -200,7 +200,7 @@ class NormBall(Domain, SemiSmooth):
     array([0.6, 0.5])
     """
 
-    radius: Scalar
+    radius: Scalar = not_negative("radius", "write NormBall(0.5)")
     p: float = 2.0
     around: str | None = None
 
@@ -249,7 +249,7 @@ class NormBall(Domain, SemiSmooth):
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
         """Return the projection on the ball around 0, its derivative dq/du and any normal that is needed."""
-        p, radius = self._exponent(v.size), max(value(self.radius), 0.0)
+        p, radius = self._exponent(v.size), value(self.radius)
         size = np.abs(v)
         length = norm(v, p)
         if length <= radius:
@@ -285,7 +285,7 @@ class NormBall(Domain, SemiSmooth):
 
     def support(self, g: Vec) -> tuple[float, Vec]:
         g = vector(g)
-        radius, p = max(value(self.radius), 0.0), self._exponent(g.size)
+        radius, p = value(self.radius), self._exponent(g.size)
         top = float(np.abs(g).max(initial=0.0))
         if top == 0.0:
             q = np.zeros(g.size)
@@ -304,12 +304,10 @@ class NormBall(Domain, SemiSmooth):
         return np.full(dim, self._middle(dim))
 
     def infeasibility_reason(self, dim: int) -> str | None:
-        if 0.0 <= value(self.radius) < 1e150:
+        if value(self.radius) < 1e150:
             return None
         radius, name = named(self.radius, "radius"), subject(self.radius, "radius")
-        if value(self.radius) > 0.0:
-            return f"{self!r}: unbounded, {radius}; {name} must be below 1e150"
-        return f"{self!r}: empty, {radius} is negative; {name} must be at least 0"
+        return f"{self!r}: unbounded, {radius}; {name} must be below 1e150"
 
     def size(self) -> Size:
         return Size(self.radius)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -26,7 +26,7 @@ from ucm.language.contracts import (
     jacobian,
     vector,
 )
-from ucm.language.node import Notation
+from ucm.language.node import Notation, not_negative
 from ucm.language.parameter import Scalar, named, subject, value
 
 _TINY = float(np.finfo(float).tiny)
@@ -102,9 +102,9 @@ class CappedSimplex(SimplexDomain):
     array([0.5, 0.5, 0. , 0. ])
     """
 
-    cap: Scalar | None = None
+    cap: Scalar | None = not_negative("cap", "write CappedSimplex(0.1)", default=None)
     relative: bool = False
-    nu: Scalar | None = field(default=None, kw_only=True)
+    nu: Scalar | None = not_negative("fraction nu", "write CappedSimplex(nu=0.3)", default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,7 +29,7 @@ from ucm.language.contracts import (
     UncertaintySet,
 )
 from ucm.language.domains import NormBall, Simplex
-from ucm.language.node import Notation, RotationInvariant, axes, converted
+from ucm.language.node import Notation, RotationInvariant, axes, converted, not_negative
 from ucm.language.parameter import Expression, Scalar
 from ucm.language.statistics.affine import (
     MatrixNode,
@@ -312,7 +312,7 @@ class Ball(_BallImage):
     """
 
     center: VectorNode = converted(converter=as_vector)
-    radius: Scalar
+    radius: Scalar = not_negative("radius", "write Ball(pos.mean, 0.5)")
     p: float = 2.0
 
     @property
@@ -362,7 +362,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
 
     center: VectorNode = converted(converter=as_vector)
     shape: MatrixNode = converted(converter=as_matrix)
-    radius: Scalar
+    radius: Scalar = not_negative("radius", "write Ellipsoid(pos.mean, pos.cov, 0.5)")
 
     def map(self, data: Data) -> LinearMap:
         return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))
