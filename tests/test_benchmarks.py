@@ -266,6 +266,14 @@ def test_kernels_use_small_sets_whole() -> None:
     assert [problem.m for problem in problems] == [X.shape[0]] * 2 * len(tables.WIDTHS)
 
 
+def test_shapes_for_kernels_have_features_of_deviation_1() -> None:
+    (problem,) = tables._with_kernels(("synthetic/20",))
+    assert (problem.m, problem.model, problem.size, problem.gamma) == (20_000, "SVM", 1.0, 1 / 20)
+    A, b = problem.data
+    assert A.shape == (20_000, 20) and set(np.unique(b)) == {-1.0, 1.0}
+    assert np.allclose(A.std(axis=0), 1.0) and np.allclose(A.mean(axis=0), 0.0)
+
+
 def test_paths_of_any_set_have_figures() -> None:
     (row,) = own.PARTS["path"](sets=("wine",), repeats=1)
     assert row["values"] == 50 and row["worst gap"] <= 1e-6

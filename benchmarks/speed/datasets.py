@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.harness import dense, scaled
 from ucm.cli.named_model import declare
 from ucm.data import datasets
 from ucm.data.bound_data import bind
 from ucm.language import models
 from ucm.ranges.relative_sizes import with_numbers
 
-__all__ = ["KAPPA", "NU", "declared", "load", "present"]
+__all__ = ["KAPPA", "NU", "SHAPES", "declared", "load", "present"]
 
 _PRINTED: dict[str, tuple[float, float | None]] = {
     "a8a": (0.368, 0.476),
@@ -58,14 +59,36 @@ def present() -> list[str]:
     return [name for name in NU if name in known]
 
 
+SHAPES = {
+    "scaled/a9a": 8_000, "scaled/cod-rna": 20_000, "scaled/german.numer": 1_000, "scaled/ijcnn1": 15_000,
+    "scaled/madelon": 2_000, "scaled/mushrooms": 8_124, "scaled/splice": 1_000, "scaled/usps": 5_000,
+    "scaled/w8a": 10_000, "synthetic/20": 20_000, "synthetic/50": 20_000, "synthetic/200": 20_000,
+    "synthetic/600": 8_000,
+}  # fmt: skip
+"""Thirteen dense sets with features of deviation 1 for kernels, and their numbers of samples."""
+
+
 @functools.lru_cache(maxsize=2)
 def load(name: str, m: int = 0) -> tuple[Any, NDArray[np.float64]]:
-    """Return samples and the labels -1 and +1; at most m samples, drawn at random, if m is positive."""
-    X, y = datasets.load(name)
+    """Return samples and the labels -1 and +1; at most m samples, drawn at random, if m is positive.
+
+    "scaled/NAME" has the features of a set as a dense array, scaled to deviation 1, "synthetic/n" m samples
+    with n features, half of them informative.
+    """
+    kind, _, part = name.partition("/")
+    if kind == "synthetic":
+        from sklearn.datasets import make_classification
+
+        n = int(part)
+        X, y = make_classification(
+            m or SHAPES[name], n, n_informative=n // 2, flip_y=0.05, class_sep=0.8, random_state=0
+        )
+    else:
+        X, y = dense(part) if part else datasets.load(name)
     if 0 < m < y.size:
         rows = np.random.default_rng(0).permutation(y.size)[:m]
         X, y = X[rows], y[rows]
-    return X, np.where(y > 0, 1.0, -1.0)
+    return scaled(X) if part else X, np.where(y > 0, 1.0, -1.0)
 
 
 def declared(name: str, X: Any, y: Any, nu: float, kappa: float) -> Any:

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.harness import Part, Row, in_turns, isolated, missing
-from benchmarks.speed.datasets import NU, load, present
+from benchmarks.speed.datasets import NU, SHAPES, load, present
 from benchmarks.speed.objective import MODELS, Problem
 from benchmarks.speed.solvers import answer_of, peers_of
 from ucm.errors import DataError
@@ -35,18 +35,29 @@ def linear(sets: Sequence[str] | None = None, repeats: int = 5, limit: float = 6
 
 
 def kernels(
-    sets: Sequence[str] = KERNEL_SETS, repeats: int = 3, limit: float = 600.0, peers: Sequence[str] = ()
+    sets: Sequence[str] = (*SHAPES, *KERNEL_SETS),
+    repeats: int = 3,
+    limit: float = 600.0,
+    peers: Sequence[str] = (),
 ) -> Iterator[Row]:
-    """The nu-SVM at half of the largest nu, and the SVM at C = 1, with RBF kernels of three widths.
+    """The SVM at C = 1 on thirteen shapes, then it and the nu-SVM at half of the largest nu at three widths.
 
-    A set with fewer than 2,000 samples is used whole. `peers` are the only ones to run, if given; sklearnex
-    is one where scikit-learn-intelex is installed.
+    The shapes have an RBF kernel with gamma 1 / n. Of the other sets, one with fewer than 2,000 samples is
+    used whole. `peers` are the only ones to run, if given; sklearnex is one where scikit-learn-intelex is
+    installed.
     """
     return _table(_with_kernels(sets), repeats, limit, peers)
 
 
 def _with_kernels(sets: Sequence[str]) -> Iterator[Problem]:
-    for name, m, width in itertools.product(sets, SIZES, WIDTHS):
+    for name in sets:
+        if name in SHAPES:
+            try:
+                gamma = 1.0 / load(name, SHAPES[name])[0].shape[1]
+            except DataError:
+                gamma = 1.0
+            yield Problem(name, "SVM", 1.0, gamma, SHAPES[name])
+    for name, m, width in itertools.product([s for s in sets if s not in SHAPES], SIZES, WIDTHS):
         try:
             X, y = load(name, m)
         except DataError:  # reported by its row

@@ -44,6 +44,27 @@ def test_the_least_support_along_a_line(n: int) -> None:
         assert value(t) <= best.fun + 1e-9 * (1.0 + abs(best.fun))
 
 
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_the_support_of_a_part_is_a_lower_bound(count: int) -> None:
+    rng = np.random.default_rng(count)
+    points, caps = rng.standard_normal((60, 3)), rng.uniform(0.1, 1.0, 60)
+    groups = [slice(0, 25), slice(25, 60)]
+    masses = np.array([0.3 * caps[p].sum() for p in groups])
+    hulls = SumOfHulls(rng.standard_normal(3), points, caps, np.array([0, 25, 60]), masses, (), ())
+
+    def support(U: SumOfHulls, w: np.ndarray) -> float:
+        ends = zip(U.bounds[:-1], U.bounds[1:], U.masses, strict=True)
+        filled = (largest(-U.points[a:b] @ w, U.caps[a:b], m) for a, b, m in ends)
+        return sum(filled) - float(U.center @ w)
+
+    w = rng.standard_normal(3)
+    part = hulls.part(hulls.face(w, None, count))
+    assert support(part, w) == pytest.approx(support(hulls, w), rel=1e-12)
+    near = w + 1e-3 * rng.standard_normal((20, 3)), rng.standard_normal((200, 3))
+    below = [support(hulls, v) - support(part, v) for v in np.concatenate(near)]
+    assert min(below) >= -1e-12 and (max(below) > 1e-3 or count == 40)
+
+
 @pytest.mark.parametrize("n", [3, 64, 65, 200])
 def test_equal_rows_are_merged_in_order_of_their_first(n: int) -> None:
     rng = np.random.default_rng(n)

@@ -16,6 +16,7 @@ import ucm
 from ucm import L1, Hinge, Hull, NormBall, Param, ReducedHull, neg, pos, signed
 from ucm.errors import CompositionError, EmptySetError, ParameterError
 from ucm.forms.solver import Solver
+from ucm.ranges import zero_entry
 
 HALF = {name: Param(name, 0.5, relative=True) for name in ("nu", "kappa", "alpha", "lam")}
 SETS = (
@@ -413,3 +414,24 @@ def test_the_time_limit_reaches_the_intervals() -> None:
     for model in (one, two):
         with pytest.raises(ucm.SolverError, match=r"within 1e-06 s"):
             ucm.solve(model, X, y, time_limit=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mm_fda", "mm_mpm"])
+def test_an_interval_with_a_kernel_takes_few_solves(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inner products with small eigenvalues, where scalar roots end far from the gap."""
+    solves: list[float] = []
+    nearest = zero_entry._nearest
+
+    def counted(form: Any, gap: float, *rest: Any) -> Any:
+        solves.append(gap)
+        return nearest(form, gap, *rest)
+
+    monkeypatch.setattr(zero_entry, "_nearest", counted)
+    rng = np.random.default_rng(1)
+    y = np.repeat([1.0, -1.0], 50)
+    X = rng.standard_normal((100, 2)) + 0.3 * y[:, None]
+    model = getattr(ucm.models, name)(ucm.Param("kappa", 0.5, relative=True))
+    plan = ucm.compile(model, X, y, kernel="rbf", gamma=0.05)
+    assert 0 < len(solves) <= 24
+    solution = plan.solve()
+    assert solution.status == "optimal" and solution.objective < 0.0  # 0 is outside at half of the interval

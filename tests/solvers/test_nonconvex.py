@@ -24,13 +24,14 @@ from ucm.evidence import sphere as proofs
 from ucm.evidence.sphere import _in_box
 from ucm.forms import sphere
 from ucm.forms.distance import MinNorm
+from ucm.forms.faces import SumOfHulls
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.language.parameter import Parameters
 from ucm.solvers import Facets, Linearize, Rapminos
-from ucm.solvers.sphere.ray_shooting import radial
+from ucm.solvers.sphere.ray_shooting import PolyhedralRay, radial
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
 
@@ -156,6 +157,30 @@ def test_the_printed_algorithm_reaches_a_critical_point(p: float) -> None:
         residual, _, normal = form.residual(w)
         assert residual <= 1e-9
         assert_allclose(normal @ w, 1.0)
+
+
+@pytest.mark.parametrize("p", [1.5, 2.0, np.inf])
+def test_programs_have_few_of_many_samples(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The programs of a descent over 4,000 samples have fewer columns together than one of each sample."""
+    sizes: list[int] = []
+    begin = PolyhedralRay.__init__
+
+    def counted(self: PolyhedralRay, hulls: SumOfHulls, monitor: Monitor) -> None:
+        sizes.append(hulls.caps.size)
+        begin(self, hulls, monitor)
+
+    X, y = small(0, 4000, 15)
+    X = X + np.where(y > 0, 1.0, 1.5)[:, None] * np.sin(np.arange(15) * np.arange(4000)[:, None])
+    plan = ucm.compile(ucm.RobustMargin(hulls(1 / 400), p), X, y, solver="rapminos")
+    assert not plan.regime.convex  # by a program of all samples
+    monkeypatch.setattr(PolyhedralRay, "__init__", counted)
+    sol = plan.solve()
+    assert sol.status == "local"
+    assert sizes and sum(sizes) < 4000 and plan.verify().agrees
+    assert_allclose(sol.objective, support(X, y, 1 / 400, sol.w), rtol=1e-12)
+    w = sol.w + 1e-5 * np.random.default_rng(0).standard_normal((30, 15))
+    near = supports(X, y, 1 / 400, w) / np.linalg.norm(w, p, axis=1)
+    assert near.min() >= sol.objective * (1 - 1e-12)
 
 
 class Central(Rapminos):

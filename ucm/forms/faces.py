@@ -191,6 +191,16 @@ class SumOfHulls:
             weight,
         )
 
+    def part(self, face: Face) -> SumOfHulls:
+        """Return the sum of hulls in which the tied samples of a face vary alone, a subset of U.
+
+        Its support function lies below that of U, and equals it at the w of the face.
+        """
+        sizes = np.bincount(face.group, minlength=face.rest.size)
+        bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        points = np.ascontiguousarray(self.points[face.index])
+        return SumOfHulls(face.fixed, points, self.caps[face.index], bounds, face.rest, (), ())
+
     def differences(self, face: Face) -> NDArray[np.float64]:
         """Return rows `z_i - z_j` of tied samples of each group, which span the differences in the face."""
         parts = [np.zeros((0, self.n))]

@@ -89,7 +89,12 @@ def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> 
     the data.
     """
     form_at = lru_cache(maxsize=4)(form_at)
-    lower, upper, answer, stalled = start, math.inf, None, 0
+
+    def far() -> bool:
+        """True if rounding bounds the size up to which w separates 0, once steps make no progress."""
+        return math.isinf(upper) and lower > 1e5 * (start or 1.0)
+
+    lower, upper, answer, stalled, turn = start, math.inf, None, 0, 0
     first = form_at(start)
     if first is None:
         return ZeroEntry(lower, upper)
@@ -98,7 +103,7 @@ def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> 
         lower = _root(form_at, center, (), start, start, unit)
     for _ in range(40):  # mostly below 10
         proven = math.isinf(lower) or upper - lower <= _WIDTH * max(lower, _TINY)
-        if proven or stalled > _STALLS or monitor.timed_out:
+        if proven or stalled > _STALLS or (stalled > 2 and far()) or monitor.timed_out:
             break
         t = max(lower, 1.0001 * start)  # at the smallest size itself all weights are tied
         further = lower + max(lower, _TINY) * _WIDTH * 10.0 ** (stalled - 1)
@@ -106,8 +111,10 @@ def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> 
         if stalled and not ends:  # lower is then the root to rounding
             t = further
         form = form_at(t)
-        # each step without progress asks for a gap a hundredth of the last
-        gap, turn = 1e-2 * 1e-2**stalled, max(0, stalled - 1)
+        # each step without progress asks for a gap a hundredth of the last, from the third on by the next
+        # solver, which then remains
+        turn = max(turn, stalled - 1)
+        gap = 1e-2 * 1e-2 ** max(stalled, turn)
         answer = None if form is None else _nearest(form, gap, monitor, answer, turn)
         if form is None or answer is None:
             break
@@ -122,8 +129,8 @@ def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> 
         stalled = 0 if lower - before > 0.1 * _WIDTH * lower else stalled + 1
         if ends and stalled > _STALLS:
             upper = lower
-    if math.isinf(upper) and stalled > _STALLS and lower > 1e5 * (start or 1.0):
-        lower = math.inf  # rounding bounds the size at which w separates
+    if stalled > 2 and far():
+        lower = math.inf
     return ZeroEntry(lower, max(lower, upper))
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import SEED, check_fields, one_of
+from ucm.data.options import SEED, check_fields, one_of, optional
 from ucm.errors import ParameterError
+from ucm.forms.distance import MinNorm
 from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, Solver
+from ucm.forms.solver import Answer, Solver, solver_of
 from ucm.forms.sphere import UnitNorm
 from ucm.native.threads import blas_threads
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay
 
 _SAME = 1e-13  # relative change of the objective that counts as rounding
 _SLOW = 1e-9  # least relative decrease of the objective in a window of steps
+_ROUNDS = 20  # programs in a row in which the same weights vary
 
 
 class _State(NamedTuple):
@@ -33,6 +36,9 @@ class _State(NamedTuple):
     @property
     def value(self) -> float:
         return self.face.value
+
+
+Near = Callable[[SumOfHulls, _State, Monitor], _State | None]
 
 
 @dataclass(frozen=True)
@@ -49,16 +55,20 @@ class Rapminos(Solver[UnitNorm]):
 
     As printed the method zigzags (3,700 steps on ida_waveform). By default f is minimised on `<n, w> = 1` by
     a linear program in place of a step along `-N g`. Where the program gains nothing, w is stationary. With
-    many samples the first steps go along `-N g`, with S the 2 n samples of each group nearest to the
-    threshold, an epsilon-subdifferential. Where these steps gain little, the program has these samples
-    only: its function lies below f and equals f at w.
+    many samples the first steps go to the normal of U at the point nearest to `-f(w) n`, which lies outside
+    of U and near the point `-s n` at which the program ends; without a solver of such points along `-N g`,
+    with S the 2 n samples of each group nearest to the threshold, an epsilon-subdifferential. Where these
+    steps gain little, the weights of most samples stay, and the programs have the samples nearest to the
+    threshold only: their function lies below f and equals f at w, so that a w that is stationary for it is
+    stationary for f.
 
     Parameters
     ----------
-    step : "line": to the least f along a direction; "nearest": along `-N g` to the first kink, equation (29),
-        with S the ties alone and without linear programs, the method as printed
+    step : "line": to the least `f / ||w||_p` along a direction; "nearest": along `-N g` to the first kink,
+        equation (29), with S the ties alone and without linear programs, the method as printed
     seed
         Of the further starts.
+    nearest : solver of the points of U nearest to others, for many samples
 
     Notes
     -----
@@ -68,10 +78,11 @@ class Rapminos(Solver[UnitNorm]):
 
     step: str = "line"
     seed: int = 0
+    nearest: Solver[MinNorm] | None = None
     name: ClassVar[str] = "rapminos"
 
     def __post_init__(self) -> None:
-        check_fields(self, step=one_of("line", "nearest"), seed=SEED)
+        check_fields(self, step=one_of("line", "nearest"), seed=SEED, nearest=optional(solver_of(MinNorm)))
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None if form.hulls is not None else "it takes sums of reduced hulls"
@@ -89,7 +100,8 @@ class Rapminos(Solver[UnitNorm]):
         count = 2 * form.rank if self.step == "line" else 0  # samples of each group that count as tied
         small = hulls.points.size <= 50_000 and not monitor.timed_out  # one program of all samples stays warm
         program = PolyhedralRay(hulls, monitor) if count and small else None
-        steep = program is None
+        steep, near = program is None, _toward(form, self.nearest) if count else None
+        width = max(8 * count, hulls.caps.size // 40)  # samples of each group whose weights vary
         limit = monitor.limit(5000)
         flat = form.image.space.resolution * form.image.largest
         window = max(100, form.rank)
@@ -107,11 +119,13 @@ class Rapminos(Solver[UnitNorm]):
                 return _answer(form, hulls, at).interrupted()
             new = None
             if steep:
-                new = _steepest(form, hulls, at, count, monitor)
+                new = near(hulls, at, monitor) if near else _steepest(form, hulls, at, count, monitor)
                 decrease = 0.0 if new is None else 1.0 - new.value / max(at.value, 1e-300)
-                steep = decrease > (0.02 if count else 0.0)  # below, linear programs begin
-            if new is None and count:
-                new, count = _linearised(form, hulls, at, count, program, monitor)
+                steep = decrease > (1e-4 if near else 0.02 if count else 0.0)  # below, programs begin
+            if new is None and program is not None:
+                new = _linearised(form, hulls, at, count, program, monitor)[0]
+            elif new is None and count:
+                new, count, width = _in_part(form, hulls, at, count, width, monitor)
             if new is None or not new.value < at.value * (1.0 - 1e-15):
                 new = _escape(form, hulls, at, monitor)
             monitor.passes += 1.0
@@ -137,6 +151,49 @@ def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _Stat
     return _state(hulls, form.unit(v + t * d)) if 0.0 < t < np.inf else None
 
 
+def _along(form: UnitNorm, hulls: SumOfHulls, at: _State, d: Vec, t: float) -> _State | None:
+    """Return the state after the step t, or a longer step of which a half is worse.
+
+    t has the least f on `<n, w> = 1`; f falls further over the sphere, as `||w||_p` grows along d.
+    """
+    best = _moved(form, hulls, at.v, d, t)
+    while best is not None and t < 1e6:
+        t *= 2.0
+        new = _moved(form, hulls, at.v, d, t)
+        if new is None or not new.value < best.value:
+            break
+        best = new
+    return best
+
+
+def _toward(form: UnitNorm, solver: Solver[MinNorm] | None) -> Near | None:
+    """Return the steps to the normal of U at the point nearest to `-f(w) n`; None without a solver of it.
+
+    `-f(w) n` lies outside of U unless w is stationary, and the nearer to U, the nearer is this normal to the
+    w of the program on `<n, w> = 1`. 0 in U gives it a positive product with n.
+    """
+    euclidean = replace(form.image, norm=2.0)
+    if solver is None or solver.refuse(replace(euclidean, center=np.ones(form.image.n))) is not None:
+        return None
+    last: Answer | None = None
+
+    def step(hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
+        nonlocal last
+        n = form.normal(at.v)
+        moved = replace(euclidean, center=form.image.center + at.value * form.lift(n))
+        below = monitor.child(0.1)
+        last = solver.solve(moved, below, last)
+        monitor.count_work(below)
+        w = form.lower(moved.matvec(last.q) if last.w is None else last.w)
+        slope = float(w @ n)
+        if monitor.timed_out or not slope > 0.0:
+            return None
+        d = w / slope - at.v
+        return _along(form, hulls, at, d, hulls.line_minimum(at.scores, at.v, d, 1.0))
+
+    return step
+
+
 def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor: Monitor) -> _State | None:
     """Return the state at the first kink (or the least f) along the steepest direction; None if none."""
     face = hulls.face(at.v, at.scores, count) if count else at.face
@@ -146,7 +203,7 @@ def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor
     if not count:
         return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))
     first = 1.0 / float(np.linalg.norm(d))
-    return _moved(form, hulls, at.v, d, hulls.line_minimum(at.scores, at.v, d, first))
+    return _along(form, hulls, at, d, hulls.line_minimum(at.scores, at.v, d, first))
 
 
 def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
@@ -171,13 +228,14 @@ def _linearised(
 ) -> tuple[_State | None, int]:
     """Return a better state from a program on `<n, w> = 1`, or None, and the count for the next program.
 
-    Without a `program` of all samples it has `count` of each group, doubled where there is no minimum.
+    None if no normal n of the unit ball at w gives a better state. Without a `program` of all samples the
+    programs have `count` samples of each group; too few have no minimum, and are doubled up to all.
     """
     for n in form.corners(at.v):
         point = None if program is None or monitor.timed_out else program.reach(n)
         while program is None and not monitor.timed_out:
-            face = hulls.face(at.v, at.scores, count)
-            point = PolyhedralRay(hulls, monitor, face).reach(n)
+            part = hulls.part(hulls.face(at.v, at.scores, count))
+            point = PolyhedralRay(part, monitor).reach(n)
             if point is not None or count >= hulls.caps.size:
                 break
             count *= 2
@@ -185,10 +243,35 @@ def _linearised(
             continue
         d = point[1] - at.v
         t = hulls.line_minimum(at.scores, at.v, d, 1.0)
-        new = _moved(form, hulls, at.v, d, t)
+        new = _along(form, hulls, at, d, t)
         if new is not None and new.value < at.value:
-            return new, min(2 * count, hulls.caps.size) if t < 0.5 else count
+            fits = t > 0.99  # the program has its least f where all samples have it
+            return new, 2 * count if t < 0.5 else max(2 * form.rank, count // 2) if fits else count
     return None, count
+
+
+def _in_part(
+    form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, width: int, monitor: Monitor
+) -> tuple[_State | None, int, int]:
+    """Return a better state by programs in which few weights vary, or None; the next count and width.
+
+    `width` samples of each group vary, and grow fourfold where w leaves the range in which they alone do.
+    """
+    while True:
+        part = hulls.part(hulls.face(at.v, at.scores, width))
+        whole, inner = width >= hulls.caps.size, _state(part, at.v)
+        for _ in range(_ROUNDS):
+            new, count = _linearised(form, part, inner, count, None, monitor)
+            if new is None:
+                break
+            inner = new
+        stays = inner.v is at.v
+        moved = at if stays else _state(hulls, inner.v)
+        if moved.value < at.value:
+            return moved, count, width
+        if whole or monitor.timed_out or (stays and count < part.caps.size):
+            return None, count, width
+        width *= 4
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:

@@ -19,11 +19,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
-from ucm.forms.faces import Face, SumOfHulls
+from ucm.forms.faces import SumOfHulls
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
@@ -32,27 +31,21 @@ from ucm.solvers.linear_program import LinearProgram
 
 
 class PolyhedralRay:
-    """Linear program `max {s : -s g in U}`, U a sum of reduced hulls or a face of it, in HiGHS."""
+    """Linear program `max {s : -s g in U}`, U a sum of reduced hulls, in HiGHS."""
 
-    def __init__(self, hulls: SumOfHulls, monitor: Monitor, face: Face | None = None) -> None:
-        if face is None:
-            fixed, points, caps = hulls.center, hulls.points, hulls.caps
-            group, totals = hulls.group, hulls.masses
-        else:
-            fixed, points, caps = face.fixed, hulls.points[face.index], hulls.caps[face.index]
-            group, totals = face.group, face.rest
+    def __init__(self, hulls: SumOfHulls, monitor: Monitor) -> None:
+        fixed, points, caps = hulls.center, hulls.points, hulls.caps
+        group, totals = hulls.group, hulls.masses
         self.program = LinearProgram(monitor.child(monitor.tol), presolve="off", simplex_scale_strategy=0)
         # features in units of their own: rows of size one
         self.unit = np.maximum(np.abs(points).max(axis=0, initial=0.0), np.abs(fixed))
         self.unit[self.unit == 0.0] = 1.0
-        q = self.program.columns(caps.size, 0.0, caps)
-        s = self.program.columns(1, -np.inf, np.inf, -1.0)
-        self.s = int(s[0])
-        column = (s, np.ones((fixed.size, 1)))
-        center = -fixed / self.unit
-        self.program.rows([(q, (points / self.unit).T), column], center, center)
-        member = sparse.coo_array((np.ones(caps.size), (group, q)), shape=(totals.size, caps.size))
-        self.program.rows([(q, member)], totals, totals)
+        sides = np.concatenate([-fixed / self.unit, totals])
+        self.program.rows([], sides, sides)
+        entries = np.hstack([points / self.unit, np.equal.outer(group, np.arange(totals.size))])
+        self.program.columns(caps.size, 0.0, caps, 0.0, entries)
+        self.s = int(self.program.columns(1, -np.inf, np.inf, -1.0, np.ones((1, sides.size)))[0])
+        self.program.column(self.s, np.append(np.ones(fixed.size), np.zeros(totals.size)))
 
     def reach(self, g: Vec) -> tuple[float, Vec, Vec] | None:
         """Return (s, w, q) for the largest s with `-s g` in the set; None if there is no optimum."""
