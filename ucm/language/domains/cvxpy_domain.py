@@ -49,7 +49,7 @@ class ConicDomain(BoundDomain):
         return 0.0 if distance <= _ACCURACY else distance
 
     def center(self, dim: int) -> Vec:
-        """Return the mean of the support points along two random lines, in the interior if U is not flat."""
+        """Return the mean of the support points along two random lines, off the edge but for flat faces."""
         return self._extent(dim)[1].copy()
 
     def infeasibility_reason(self, dim: int) -> str | None:

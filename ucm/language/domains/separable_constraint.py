@@ -337,7 +337,7 @@ class SimplexSublevelSet(BoundSimplex):
 
     @functools.cached_property
     def is_point(self) -> bool:
-        """True if only the uniform distribution is inside: `flat` h, least radius, whatever rounds."""
+        """True if only the uniform distribution is inside: `flat` h at its least radius, despite rounding."""
         return self.h.flat and self.radius <= self.least * (1.0 + ROUNDING)
 
     @functools.cached_property
