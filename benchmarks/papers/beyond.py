@@ -1,7 +1,7 @@
 """The library's own routes beside the methods of the papers, on the data of the papers: seconds and gaps.
 
-Each row has the seconds of the processor of both in one run, as their ratio, and the gap that each reached,
-by the library's certificate; below the boundary the gap of RAPMINOS is its height above the proven optimum.
+Each row has the ratio of both times in one run, and the gap that each reached, by the library's certificate;
+below the boundary the gap of RAPMINOS is its height above the proven optimum.
 """
 
 from __future__ import annotations
