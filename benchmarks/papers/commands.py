@@ -193,7 +193,7 @@ def run(names: Collection[str] = (), missing: bool = False) -> bool:
             continue
         found = {
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-            "seconds": round(sum(os.times()[:4]) - before, 1),
+            "seconds": round(sum(os.times()[:4]) - before + sum(row.get("spent", 0.0) for row in rows), 1),
             "versions": {package: version(package) for package in PACKAGES.split()},
             "rows": rows,
         }

@@ -46,12 +46,8 @@ class Page:
 
     def rows(self, command: str, /, **where: Any) -> list[Row]:
         """The rows of a part, of all its pieces, in which the columns have these values."""
-        found = [
-            row
-            for name, kept in self.results.items()
-            if name == command or name.startswith(f"{command} --")
-            for row in kept["rows"]
-        ]
+        pieces = (kept for name, kept in self.results.items() if name.partition(" --")[0] == command)
+        found = (row for kept in pieces for row in kept["rows"])
         return [row for row in found if all(row.get(column) == value for column, value in where.items())]
 
     def one(self, command: str, /, **where: Any) -> Row:
@@ -80,17 +76,11 @@ class Page:
 
     def whole(self, *parts: str) -> bool:
         """Whether all pieces of the parts have results."""
-        return not {part.partition(" -k")[0] for part in parts} & {
-            n.partition(" --")[0] for n in self.absent()
-        }
+        return not {name.partition(" --")[0] for name in self.absent()} & {*parts}
 
-    def seconds(self, part: str = "") -> float:
-        """Seconds of the processor of the commands whose names begin so."""
-        return sum(kept["seconds"] for name, kept in self.results.items() if name.startswith(part))
-
-    def longest(self) -> float:
-        """Seconds of the longest command."""
-        return max((kept["seconds"] for kept in self.results.values()), default=0.0)
+    def seconds(self) -> list[float]:
+        """Seconds of the processor of the commands, the longest last."""
+        return sorted(kept["seconds"] for kept in self.results.values())
 
     def absent(self) -> list[str]:
         """The commands without results."""
@@ -170,8 +160,7 @@ class Page:
                 (row["mean"] for row in self.rows("psvm table-3", set=name) if row["printed"]), default=0.0
             )
             other = max(row["mean"] for row in self.rows("psvm several-baselines", set=name))
-            words = f"{name.removeprefix('uci_')} {ours - other:+.1f}"
-            found.append({"words": words, "best": ours > other})
+            found.append({"words": f"{name} {ours - other:+.1f}".replace("uci_", ""), "best": ours > other})
         return found
 
     def text(self) -> str:
@@ -238,8 +227,8 @@ def above(values: Iterable[float | None], bound: float) -> list[bool]:
 
 def near_above(rows: Iterable[Row], column: str, bound: float) -> list[bool]:
     """Whether the column is above the bound; a solver that was stopped is no case below it."""
-    cases = [(row[column], row["ended"]) for row in rows if row[column] is not None]
-    return [value > bound for value, ended in cases if ended or value > bound]
+    cases = [row[column] for row in rows if row["ended"] or (row[column] or 0.0) > bound]
+    return above(cases, bound)
 
 
 def near(rows: Iterable[Row], ours: str, print: str, apart: float, relative: bool = True) -> list[bool]:
