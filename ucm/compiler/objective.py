@@ -223,7 +223,7 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
         if not self.split.convex or proven or not np.isfinite(proof.objective):
             return proof
         w, b = self.split.constant().plane
-        value = self.split.G.value(b * self.data.y, w)
+        value = self.split.G.value(self.split.G.margins(w, b), w)
         return self._proof(replace(answer, w=w, b=b), tol) if value < proof.objective else proof
 
     def _proof(self, answer: Answer, tol: float) -> Proof:
