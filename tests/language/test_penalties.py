@@ -902,11 +902,11 @@ def test_the_covariance_of_equal_sparse_samples_is_0(seed: int) -> None:
     assert found.objective == pytest.approx(expected.objective, rel=1e-5)
 
 
-@pytest.mark.parametrize("z", [[1e7, 3.0], [-1e7, 10.0], [3e9, 0.0], [1.0, 2.0]])
+@pytest.mark.parametrize("z", [[1.8e7, 18.0], [1.8e10, 18e3], [-1.8e7, -18.0], [1.0, 2.0]])
 def test_a_conjugate_is_no_lower_bound_where_its_terms_cancel(z: list[float]) -> None:
     """0.1 ||w||^2 with 1e6 w_1 + w_2 <= 0.001, against the closed form in exact fractions.
 
-    The value at the nearest w lost 1e-9 of z to rounding: bounds of the optimum lay above it.
+    The nearest w, 1e-9, is 0 beside z: its value was 0 in place of 0.018, and bounds lay above the optimum.
     """
     c, a, most = Fraction(1, 10), (Fraction(10**6), Fraction(1)), Fraction(1e-3)
     R = CombinedPenalty(((0.1 * ucm.L2()), ucm.LinearConstraint([[1e6, 1.0]], ub=1e-3)))

@@ -1351,7 +1351,7 @@ def test_losses_that_count_one_point(model: Objective, counts: float, scale: flo
 
 @pytest.mark.parametrize("scaling", [1.0, 0.125])
 def test_dca_ends_no_higher_than_w_0_with_a_penalised_intercept(scaling: float) -> None:
-    """The intercept is one more weight there, and b = 0 was no match: DCA ended at 31.8, b = -0.99 has 27.1."""
+    """The intercept is one more weight there, and b = 0 was no match: DCA ended at 31.8 above 27.1."""
     X = np.array([1.0, 0.625, -0.375, -1.625, 0.75, 0.25, -1.375, 1.375, 1.0, 0.75])[:, None] * [1e-3, 0.0]
     X[:, 1] = 1e5 * np.array([23.75, 5.0, -8.75, 6.25, -8.75, -17.5, 12.5, -21.25, -17.5, -20.0])
     y = np.array([1] * 3 + [-1] * 7)
