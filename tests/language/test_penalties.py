@@ -6,6 +6,7 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -899,3 +900,17 @@ def test_the_covariance_of_equal_sparse_samples_is_0(seed: int) -> None:
     found = ucm.solve(model, sparse.csr_matrix(X), y, sample_weight=weights)
     expected = ucm.solve(Hinge() + 0.01 * L2(), X, y, sample_weight=weights)
     assert found.objective == pytest.approx(expected.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("z", [[1.8e7, 18.0], [1.8e10, 18e3], [-1.8e7, -18.0], [1.0, 2.0]])
+def test_a_conjugate_is_no_lower_bound_where_its_terms_cancel(z: list[float]) -> None:
+    """0.1 ||w||^2 with 1e6 w_1 + w_2 <= 0.001, against the closed form in exact fractions.
+
+    The nearest w, 1e-9, is 0 beside z: its value was 0 in place of 0.018, and bounds lay above the optimum.
+    """
+    c, a, most = Fraction(1, 10), (Fraction(10**6), Fraction(1)), Fraction(1e-3)
+    R = CombinedPenalty(((0.1 * ucm.L2()), ucm.LinearConstraint([[1e6, 1.0]], ub=1e-3)))
+    exact = [Fraction(x) for x in z]
+    u = max((a[0] * exact[0] + a[1] * exact[1] - 2 * c * most) / (a[0] ** 2 + a[1] ** 2), Fraction(0))
+    least = u * most + sum((x - u * y) ** 2 for x, y in zip(exact, a, strict=True)) / (4 * c)
+    assert R.conjugate(np.array(z)) == pytest.approx(float(least), rel=1e-9)

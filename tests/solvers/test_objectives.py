@@ -1347,3 +1347,22 @@ def test_losses_that_count_one_point(model: Objective, counts: float, scale: flo
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = ucm.solve(model, x, y, subgroup=groups)
     assert 0.0 <= found.objective <= 1e-6 and found.certificate.dual <= 1e-9
+
+
+@pytest.mark.parametrize("scaling", [1.0, 0.125])
+def test_dca_ends_no_higher_than_w_0_with_a_penalised_intercept(scaling: float) -> None:
+    """The intercept is one more weight there, and b = 0 was no match: DCA ended at 31.8 above 27.1."""
+    X = np.array([1.0, 0.625, -0.375, -1.625, 0.75, 0.25, -1.375, 1.375, 1.0, 0.75])[:, None] * [1e-3, 0.0]
+    X[:, 1] = 1e5 * np.array([23.75, 5.0, -8.75, 6.25, -8.75, -17.5, 12.5, -21.25, -17.5, -20.0])
+    y = np.array([1] * 3 + [-1] * 7)
+    model = (3 * ucm.Ramp(mu=0.01) + 3 * ucm.Hinge() + 0.001 * ucm.L2()).with_intercept("penalised", scaling)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ucm.ConvergenceWarning)
+        sol = ucm.solve(model, X, y)
+
+    def constant(b: float) -> float:
+        t = y * b
+        ramp = (np.maximum(0.01 - t, 0.0) - np.maximum(-0.0001 - t, 0.0)) / 0.01
+        return 3.0 * float((ramp + np.maximum(1.0 - t, 0.0)).sum()) + 0.001 * (b / scaling) ** 2
+
+    assert sol.objective <= min(constant(b) for b in np.linspace(-2.0, 2.0, 2001))

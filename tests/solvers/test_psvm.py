@@ -380,7 +380,7 @@ def test_a_set_in_an_indefinite_kernel_has_no_lower_bound() -> None:
 
 
 def test_an_indefinite_kernel_without_support_vectors_has_no_lower_bound() -> None:
-    """At w = 0 no support vector shows that the objective falls without bound: it was "global: 0 <= optimum"."""
+    """At w = 0 no support vector shows that the objective falls without bound: 0 was its bound."""
     X, y = sample(40)
     plan = ucm.compile(psvm(1.0, 1e-3), X, y, kernel=lambda A, B: -(A @ B.T))
     with pytest.warns(ucm.ConvergenceWarning, match="over 40 samples"):

@@ -494,11 +494,21 @@ class DifferenceOfConvex:
 
         At w = 0 each loss is a loss of two samples with the weights of the classes. Piecewise linear losses
         have their least value at a kink; other losses are also minimised over a grid, which is refined at
-        its least value. Without intercept b is 0.
+        its least value. Without intercept b is 0, unless the last feature is constant, as that of a penalised
+        intercept: then b is its weight times its value.
         """
         G, losses = self.G, (*self.G.every_loss, *self.losses)
-        if not G.intercept:
-            return Answer(w=np.zeros(G.n), b=0.0)
+        last = np.unique(G.X[:, [-1]].toarray() if sparse.issparse(G.X) else G.X[:, -1])
+        unit = 0.0 if G.intercept or last.size > 1 else float(last[0])
+
+        def at(b: float) -> Answer:
+            w = np.zeros(G.n)
+            if unit:
+                w[-1], b = b / unit, 0.0
+            return Answer(w=w, b=b)
+
+        if not (G.intercept or unit):
+            return at(0.0)
         parts = [
             (loss, sign, class_totals(c, G.y))
             for sign, part in ((1.0, G.parts), (-1.0, self.parts))
@@ -509,7 +519,7 @@ class DifferenceOfConvex:
 
         def heights(b: Vec) -> Vec:
             if moved:
-                return np.array([self.value(x * G.y + G.shift, np.zeros(G.n)) for x in b])
+                return np.array([self.value(x * G.y + G.shift, at(x).plane[0]) for x in b])
             total = np.zeros(b.size)
             for loss, sign, c in parts:
                 for side, weight in zip((1.0, -1.0), c, strict=True):
@@ -517,10 +527,13 @@ class DifferenceOfConvex:
                         total += sign * weight * loss.values(side * b, np.full(b.size, side))
             for h in G.worst:
                 total += [h.weights(x * G.y) @ h.loss.each(x * G.y) for x in b]
+            if unit:
+                planes = [at(x).plane[0] for x in b]
+                total += [G.penalty.value(w) - sum(h.value(w) for h in self.penalties) for w in planes]
             return total
 
         kinks = {0.0, *(loss.offset for loss in losses), *(-loss.offset for loss in losses)}
-        curved = moved or bool(G.worst) or any(loss.slope() is None for loss in losses)
+        curved = moved or bool(G.worst or unit) or any(loss.slope() is None for loss in losses)
         places = np.array([*kinks, *(_EVEN if curved else ())])
         tried = heights(places)
         least = float(tried.min())
@@ -536,7 +549,7 @@ class DifferenceOfConvex:
                 if tried[k] < least * (1.0 - _SAME):
                     best, least = float(places[k]), float(tried[k])
                 low, high = places[max(k - 1, 0)], places[min(k + 1, _GRID - 1)]
-        return Answer(w=np.zeros(G.n), b=best)
+        return at(best)
 
     def subgradient(self, margin: Vec, w: Vec) -> LinearTerm:
         """Return a subgradient of H, as slopes in the margins and in w."""

@@ -190,13 +190,18 @@ class CombinedPenalty:
         return self._of_first(z) + sum(R.conjugate(zero) for R in self._unboxed[1:])
 
     def _of_first(self, z: Vec) -> float:
-        """Return the conjugate at z of the sum of box terms, L2 and h."""
-        c, z = self.norms[1], self._shrunk(z)
-        if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
-            w = self._h.prox(z / (2.0 * c), 0.5 / c)
-            height = self._h.value(w)  # inf where rounding breaks a constraint: then nothing is known
-            return float((z - c * w) @ w) - height if height < np.inf else np.inf
-        return self._h.conjugate(z)
+        """Return the conjugate at z of the sum of box terms, L2 and h, or an upper bound by rounding.
+
+        With c |w|^2 it is `min over r of h*(r) + |z - r|^2 / (4c)`, attained at `r = z - 2c w`, w the
+        proximal map of h / (2c) at z / (2c). Any r bounds it from above; its value at w, from below, says
+        nothing where z and r cancel.
+        """
+        h, c, z = self._h, self.norms[1], self._shrunk(z)
+        if c == 0.0:
+            return h.conjugate(z)
+        r = h.project_onto_domain_cone(z - 2.0 * c * h.prox(z / (2.0 * c), 0.5 / c))
+        r = r / max(h.gauge(r), 1.0)
+        return h.conjugate(r) + float(np.square(z - r).sum()) / (4.0 * c)
 
     def gauge(self, z: Vec) -> float:
         """Return the gauge of the domain of R*: the least r with z in r dom R*, or inf."""
