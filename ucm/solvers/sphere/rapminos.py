@@ -23,6 +23,7 @@ from ucm.solvers.sphere.ray_shooting import PolyhedralRay
 
 _SAME = 1e-13  # relative change of the objective that counts as rounding
 _SLOW = 1e-9  # least relative decrease of the objective in a window of steps
+_LITTLE = 1e-4  # relative decrease by a nearest point below which programs are faster
 _ROUNDS = 20  # programs in a row in which the same weights vary
 
 
@@ -56,11 +57,9 @@ class Rapminos(Solver[UnitNorm]):
     As printed the method zigzags (3,700 steps on ida_waveform). By default f is minimised on `<n, w> = 1` by
     a linear program in place of a step along `-N g`. Where the program gains nothing, w is stationary. With
     many samples the first steps go to the normal of U at the point nearest to `-f(w) n`, which lies outside
-    of U and near the point `-s n` at which the program ends; without a solver of such points along `-N g`,
-    with S the 2 n samples of each group nearest to the threshold, an epsilon-subdifferential. Where these
-    steps gain little, the weights of most samples stay, and the programs have the samples nearest to the
-    threshold only: their function lies below f and equals f at w, so that a w that is stationary for it is
-    stationary for f.
+    of U and near the point `-s n` at which the program ends. Where these steps gain little, the weights of
+    most samples stay, and the programs have the samples nearest to the threshold only: their function lies
+    below f and equals f at w, so that a w that is stationary for it is stationary for f.
 
     Parameters
     ----------
@@ -100,7 +99,7 @@ class Rapminos(Solver[UnitNorm]):
         count = 2 * form.rank if self.step == "line" else 0  # samples of each group that count as tied
         small = hulls.points.size <= 50_000 and not monitor.timed_out  # one program of all samples stays warm
         program = PolyhedralRay(hulls, monitor) if count and small else None
-        steep, near = program is None, _toward(form, self.nearest) if count else None
+        near = _toward(form, self.nearest) if count and program is None else None
         width = max(8 * count, hulls.caps.size // 40)  # samples of each group whose weights vary
         limit = monitor.limit(5000)
         flat = form.image.space.resolution * form.image.largest
@@ -118,10 +117,11 @@ class Rapminos(Solver[UnitNorm]):
             if monitor.report(monitor.iterations + 1, at.value, float("nan"), record):
                 return _answer(form, hulls, at).interrupted()
             new = None
-            if steep:
-                new = near(hulls, at, monitor) if near else _steepest(form, hulls, at, count, monitor)
-                decrease = 0.0 if new is None else 1.0 - new.value / max(at.value, 1e-300)
-                steep = decrease > (1e-4 if near else 0.02 if count else 0.0)  # below, programs begin
+            if near is not None:
+                new = near(hulls, at, monitor)
+                near = near if new is not None and new.value < at.value * (1.0 - _LITTLE) else None
+            elif not count:
+                new = _steepest(form, hulls, at, monitor)
             if new is None and program is not None:
                 new = _linearised(form, hulls, at, count, program, monitor)[0]
             elif new is None and count:
@@ -194,16 +194,11 @@ def _toward(form: UnitNorm, solver: Solver[MinNorm] | None) -> Near | None:
     return step
 
 
-def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor: Monitor) -> _State | None:
-    """Return the state at the first kink (or the least f) along the steepest direction; None if none."""
-    face = hulls.face(at.v, at.scores, count) if count else at.face
-    d, size = max((_direction(hulls, face, n, monitor) for n in form.corners(at.v)), key=lambda pair: pair[1])
-    if not size > 1e-12:
-        return None
-    if not count:
-        return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))
-    first = 1.0 / float(np.linalg.norm(d))
-    return _along(form, hulls, at, d, hulls.line_minimum(at.scores, at.v, d, first))
+def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
+    """Return the state at the first kink along the steepest descent direction; None if none descends."""
+    pairs = (_direction(hulls, at.face, n, monitor) for n in form.corners(at.v))
+    d, size = max(pairs, key=lambda pair: pair[1])
+    return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d)) if size > 1e-12 else None
 
 
 def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
