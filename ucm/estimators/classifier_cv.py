@@ -268,9 +268,8 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         for settings, search in searches:
             order += [len(points) + k for k in search.order]
             points += [settings | {f"model__{n}": float(x) for n in search.names} for x in search.values]
-        again = partial(clf.fit, samples.X, y, weights, samples.groups, **samples.per_sample)
-        if head is None and hasattr(X, "columns"):
-            again = partial(clf.fit, X, y, weights, samples.groups, **samples.per_sample)
+        given_rows = X if head is None and hasattr(X, "columns") else samples.X
+        again = partial(clf.fit, given_rows, y, weights, samples.groups, **samples.per_sample)
         self._refit(clf, points, scores, order, again, head)
         return self
 
@@ -327,11 +326,8 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         values = candidates(model, (), [name], requested_values)
         classes = labels_of(source.labels(), clf.pos_label)[0]
         scores, data = scores_of_rows(clf, model, source, classes, name, values, self.cv, self.scoring, began)
-        points, order = (
-            [{f"model__{name}": float(x)} for x in values],
-            simple_first(model, data, name, values),
-        )
-        self._refit(clf, points, scores, order, partial(clf.fit, source))
+        points = [{f"model__{name}": float(x)} for x in values]
+        self._refit(clf, points, scores, simple_first(model, data, name, values), partial(clf.fit, source))
         return self
 
     def _refit(

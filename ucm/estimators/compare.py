@@ -69,7 +69,6 @@ Scoring = str | Callable[..., float] | None
 
 
 GAMMAS = 5  # number of values of gamma that `tune` tries
-INNER = 5  # number of folds of a training part, on which `tune` chooses parameters
 LEVEL = 0.05  # significance level of the t tests
 _SCORE = OptionSpec(
     "None, the name of one score or a function",
@@ -506,7 +505,7 @@ def _tuned(
             ranges["gamma"] = GAMMAS
         search = cloned(estimator)
         search.set_params(**{"model" if head is None else f"{head.last}__model": relative})
-        tuned[name] = _requesting(ClassifierCV(search, param_range=ranges, cv=INNER, scoring=scoring))
+        tuned[name] = _requesting(ClassifierCV(search, param_range=ranges, scoring=scoring))
     return tuned
 
 
