@@ -33,7 +33,6 @@ from ucm.data.validation import (
     refuse_unsound,
 )
 from ucm.errors import (
-    DISTRIBUTION,
     VERSION,
     CompositionError,
     DataError,
@@ -45,7 +44,7 @@ from ucm.errors import (
     warn_of,
 )
 from ucm.forms.monitor import Monitor, check_time_limit, limit_from
-from ucm.forms.solution import Solution
+from ucm.forms.solution import Solution, of_version
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.per_sample import quantities_of
@@ -72,17 +71,7 @@ class Versioned(BaseEstimator):
     """An estimator whose pickle is read by the versions of the library with the same minor number."""
 
     def __reduce__(self) -> tuple:
-        return _of_version, (type(self), VERSION), self.__getstate__()
-
-
-def _of_version(kind: type[Versioned], version: str) -> Versioned:
-    """Return an empty estimator for the state of a pickle, before the state is read."""
-    if version.split(".")[:2] != VERSION.split(".")[:2]:
-        raise DataError(
-            f"{kind.__name__}: expected a pickle of version {VERSION} of {DISTRIBUTION}, got one of"
-            f" {version}; fit it again, or load it with {DISTRIBUTION}=={version}"
-        )
-    return kind.__new__(kind)
+        return of_version, (type(self), VERSION), self.__getstate__()
 
 
 @contextmanager

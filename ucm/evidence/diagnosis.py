@@ -153,6 +153,7 @@ def diagnose(
             gap = history[-1]["gap"] if history and "gap" in history[-1] else math.nan
             rule = "is not that of this problem" if gap <= allowed else "does not reach the tolerance"
             cause = f"the stopping rule: the last reported gap, {gap:.2g}, {rule}"
+            cause = _progress(history) if gap < -CROSSED else cause
             return Finding("status", f"it claims convergence, and {what}", (cause,))
         return Finding("primal and dual", what, (_progress(history),))
     if primal:

@@ -17,9 +17,19 @@ from ucm.data.gram import Expansion
 from ucm.data.kernel_features import FeatureFunction
 from ucm.data.linear_map import Vec
 from ucm.data.validation import table
-from ucm.errors import DataError, ParameterError
+from ucm.errors import DISTRIBUTION, VERSION, DataError, ParameterError
 from ucm.forms.display import digits, sheet
 from ucm.forms.solver import Status
+
+
+def of_version(kind: type, version: str) -> Any:
+    """Return an empty object for the state of a pickle; versions with another minor number are refused."""
+    if version.split(".")[:2] != VERSION.split(".")[:2]:
+        raise DataError(
+            f"{kind.__name__}: expected a pickle of version {VERSION} of {DISTRIBUTION}, got one of"
+            f" {version}; make it again, or load it with {DISTRIBUTION}=={version}"
+        )
+    return kind.__new__(kind)
 
 
 @dataclass(frozen=True)
@@ -219,6 +229,9 @@ class Solution:
         copied = object.__new__(type(self))
         vars(copied).update(vars(self))
         return copied
+
+    def __reduce__(self) -> tuple:
+        return of_version, (type(self), VERSION), self.__getstate__()
 
     def __getstate__(self) -> dict:
         return {**vars(self), "plan": None, "make_summand_points": None, "make_weights": None,
