@@ -20,6 +20,7 @@ from ucm.forms.sphere import UnitNorm
 from ucm.language.domains import NormBall
 from ucm.solvers import DCA
 from ucm.solvers.objective.orthant_step import straight
+from ucm.solvers.objective.proximal_step import constrained
 from ucm.solvers.objective.sessions import continues
 
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
@@ -101,14 +102,16 @@ def _by_pairs(form: MinNorm | HingeDual) -> bool:
 def _many_samples(form: Composite) -> bool:
     """True if the augmented Lagrangian method is preferred to an interior-point method.
 
-    Always for one loss with the squared l2 norm, for perturbations in boxes, for worst means and offsets of
-    the scores, and without a penalty, where
+    Always for one loss with the squared l2 norm, for perturbations in boxes, for a hinge
+    beside a constraint, for worst means and offsets of the scores, and without a penalty, where
     there is a start near the solution (a generalised nu-SVM); not for a penalty of the largest weight over
     fewer samples than features, as nearly all weights are then equal.
     """
     if not form.penalties or (form.penalty.square is not None and len(form.losses) == 1):
         return True
     if isinstance(form, WorstComposite) or straight(form) is not None:
+        return True
+    if constrained(form.penalty, form.n)[1] > 0.0 and [h.slope() is None for h in form.losses] == [False]:
         return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 

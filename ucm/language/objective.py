@@ -366,7 +366,7 @@ class Objective(SolvableModel, Term, RotationInvariant):
         >>> X, y = [[2.0], [1.0], [-1.0]], [1, 1, -1]
         >>> sol = ucm.solve(model, X, y, per_sample={"offset": [1.0, 0.0, -1.0]})
         >>> round(sol.objective, 4)
-        0.9476
+        0.9286
         """
         return replace(self, offset=offset)
 

@@ -6,6 +6,8 @@ problem over two boxes of `ucm/native/hulls.c`, with `x` from `Z'v + r` on.
 The dual of the CVaR, `max over q of sum q_i max(0, o - t_i)` with `sum q = 1, 0 <= q_i <= cap_i`, has these
 boxes and a sum of at most 1. Where the sum is 1, half of it is in each class, and x is the nearest point of
 two reduced hulls; else the bound on the sum falls away.
+
+A row `g'w <= h` of a linear constraint adds its multiplier mu to r, as `-mu g`.
 """
 
 from __future__ import annotations
@@ -16,11 +18,21 @@ import numpy as np
 
 from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite
+from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Answer
+from ucm.language.objective import ScaledPenalty
+from ucm.language.penalties.constraints import LinearConstraint
+from ucm.language.penalties.norms import L2
+from ucm.solvers.objective.proximal_step import constrained
 from ucm.solvers.sample_layout import CompiledLoop, SampleTables
 
 _ENOUGH = 0.5  # gap to reach, in tolerances: the certificate rounds differently
+_MULTIPLIERS = 40  # tried for a row of a constraint
+_FARTHEST, _NEAREST, _BEYOND = (
+    10.0,
+    2.0,
+    1.3,
+)  # of a multiplier to the next, and of a secant, before a bracket
 
 
 class HingeActiveSet(SampleTables):
@@ -155,3 +167,85 @@ class TailActiveSet:
             part *= 0.3 * monitor.tol * abs(value) / gap
             if left < -1e-6 or not part > 1e-4 or (tables is self.hulls and tables.above < 0.0):
                 return answer.ended("stalled", "")
+
+
+class ConstrainedActiveSet:
+    """Hinge loss with squared l2 norm and a linear constraint, of which one row holds with equality.
+
+    The minimiser w of the problem with the linear term `-mu g` has a `g'w` that falls in mu. With v its value
+    at the multipliers of a bracket, the combination of both minimisers with `g'w = h` has a gap of at most
+    theirs and `(mu_high - mu_low) (v_low - v_high) / 4`, of second order in the bracket.
+    """
+
+    def __init__(self, tables: HingeActiveSet, plain: Composite, constraint: LinearConstraint) -> None:
+        self.tables, self.plain, self.constraint = tables, plain, constraint
+
+    @classmethod
+    def of(cls, form: Composite) -> ConstrainedActiveSet | None:
+        """Return the sample tables of a problem; None if its terms, weights or intercept do not fit."""
+        constraint, c = constrained(form.penalty, form.n)
+        if constraint is None or not c > 0.0:
+            return None
+        plain = replace(form, penalties=(ScaledPenalty(c, L2()),))
+        tables = HingeActiveSet.of(plain)
+        return None if tables is None else cls(tables, plain, constraint)
+
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
+        """Solve a problem over these samples and this constraint; "stalled" if several rows hold."""
+        self.tilt, self.monitor, self.most = form.linear, monitor, most
+        answer = self._at(0.0, np.zeros(form.n), start)
+        G, h, _, _ = self.constraint.upper
+        over = np.flatnonzero(self.constraint.slacks(answer.plane[0]) < 0.0)
+        if over.size == 1:
+            answer = self._on_row(form, answer, G[over[0]], float(h[over[0]]))
+        w = form.penalty.project_domain(answer.plane[0])
+        answer = replace(answer, w=w)
+        if answer.status == "converged":
+            value, gap = form.duality_gap(answer)
+            return answer if monitor.reached(gap / max(abs(value), 1e-300)) else answer.ended("stalled", "")
+        return answer
+
+    def _at(self, mu: float, g: Vec, start: Answer | None) -> Answer:
+        """Return the answer of the problem without the constraint, with the linear term of a multiplier."""
+        inner = self.monitor.child(self.monitor.tol, self.monitor.max_iter)
+        problem = self.plain.tilted(LinearTerm(self.tilt.margin, self.tilt.normal - mu * g))
+        answer = self.tables.solve(problem, inner, start, self.most, 0.5 * _ENOUGH)
+        self.monitor.count_work(inner)
+        return answer
+
+    def _on_row(self, form: Composite, answer: Answer, g: Vec, h: float) -> Answer:
+        """Return the answer with `g'w = h` from that with `g'w > h` and the multiplier 0."""
+        low, below, f_low = 0.0, answer, float(g @ answer.plane[0]) - h
+        high, above, f_high = np.inf, answer, 0.0
+        v_low, v_high = f_low, 0.0  # which the Illinois rule does not halve
+        value = abs(form.loss(form.margins(*answer.plane)) + form.norms[1] * float(answer.w @ answer.w))  # type: ignore[operator]
+        mu = _NEAREST * 2.0 * form.norms[1] * f_low / float(g @ g)  # v falls by at most |g|^2 / 2c
+        for step in range(1, _MULTIPLIERS + 1):
+            answer = self._at(mu, g, answer)
+            f = float(g @ answer.plane[0]) - h
+            if answer.status != "converged":
+                return answer
+            if f > 0.0:
+                farther = mu + _BEYOND * f * (mu - low) / max(v_low - f, 1e-300)
+                f_high, low, below, f_low, v_low = 0.5 * f_high, mu, answer, f, f
+            else:
+                farther, f_low, high, above, f_high, v_high = mu, 0.5 * f_low, mu, answer, f, f
+            if high < np.inf:
+                width = 0.25 * (high - low) * (v_low - v_high)
+                ended = self.monitor.report(step, value, width / max(value, 1e-300))
+                if ended or width <= _ENOUGH * self.monitor.tol * value:
+                    mixed = _mixed(below, above, v_low / ((v_low - v_high) or 1.0))
+                    return mixed.interrupted() if ended else mixed
+                mu = low + f_low * (high - low) / (f_low - f_high)
+            else:
+                mu = float(np.clip(farther, _NEAREST * mu, _FARTHEST * mu))
+            if self.monitor.timed_out or not self.monitor.may_continue:
+                break
+        return answer.ended("stalled", "")
+
+
+def _mixed(a: Answer, b: Answer, part: float) -> Answer:
+    """Return `a + part (b - a)` for the plane and the slopes of two answers."""
+    (w, b0), (other, b1) = a.plane, b.plane
+    slopes = a.slopes + part * (b.slopes - a.slopes)  # type: ignore[operator]
+    return replace(a, w=w + part * (other - w), b=b0 + part * (b1 - b0), slopes=slopes)

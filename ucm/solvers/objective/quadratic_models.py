@@ -72,7 +72,7 @@ def constrained_quadratic(H: Matrix, g: Vec, x: Vec, constraint: LinearConstrain
         return np.full(x.size, np.nan)
     step = LinearConstraint(rows, lb - heights, ub - heights).prox(np.zeros(x.size), 1.0)
     y = free + linalg.solve_triangular(L, step, lower=True, trans=1, check_finite=False)
-    return constraint.prox(y, 1.0)  # without the rounding
+    return y if constraint.value(y) == 0.0 else constraint.prox(y, 1.0)  # without the rounding
 
 
 class Columns(NamedTuple):
