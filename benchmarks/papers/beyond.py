@@ -61,7 +61,7 @@ def below_the_boundary(sets: Sequence[str] = extended_nu_svm.QUICK) -> Iterator[
 
 def _below(name: str, X: Any, y: Any) -> Iterator[Row]:
     model = models.enu_svm(extended_nu_svm.least_nu(X, y) / extended_nu_svm.BELOW, np.inf)
-    works = {solver: partial(solve, model, X, y, solver=solver) for solver in ("rapminos", "faces")}
+    works = {way: partial(solve, model, X, y, solver=way) for way in ("rapminos", "faces")}
     yield _row(name, "p = inf", works, lambda found, least: found.objective / least.objective - 1.0)
 
 

@@ -28,7 +28,6 @@ __all__ = ["COMMANDS", "SCRIPTS", "TEMPLATE", "Command", "parts_of", "read", "ru
 HERE = Path(__file__).resolve().parent
 TEMPLATE, RESULTS = HERE / "papers.md.jinja", HERE / "results.json"
 PACKAGES = "ucm-classifiers numpy scipy scikit-learn clarabel highspy"
-DIGITS = 7  # of a figure that is kept
 
 # the script of a command, and its table of parts
 SCRIPTS = {
@@ -184,7 +183,7 @@ def run(names: Collection[str] = (), missing: bool = False) -> bool:
         before = sum(os.times()[:4])
         try:
             rows = [
-                {k: float(f"{v:.{DIGITS}g}") if isinstance(v, float) else v for k, v in row.items()}
+                {k: float(f"{v:.7g}") if isinstance(v, float) else v for k, v in row.items()}
                 for row in command.rows()
             ]
         except Exception:  # of any command: the others run

@@ -158,10 +158,9 @@ def _tables_2_and_3(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
 
 
 def _row(name: str, method: str, runs: np.ndarray, column: str) -> Row:
-    origin = "published" if name in HELD else "own"
     means, deviations = (_Means(*runs.mean(axis=0).tolist()), _Means(*runs.std(axis=0).tolist()))
-    row = {"set": name, "method": method, "splits": origin, "number": len(runs)}
-    row |= {"above 1e-6": means.absolute, "above 1e-4 cap": means.relative}
+    row: Row = {"set": name, "method": method, "splits": "published" if name in HELD else "own"}
+    row |= {"number": len(runs), "above 1e-6": means.absolute, "above 1e-4 cap": means.relative}
     for what, unit in (("error", 1.0), ("support", 1.0), ("iterations", 1e3), ("operations", 1e6)):
         row |= {what: getattr(means, what) / unit, f"{what} +-": getattr(deviations, what) / unit}
         row[f"printed {what}"] = PRINTED[name][column + what]

@@ -147,7 +147,7 @@ class Page:
         """Sun, Table 1: the best p against the eight other classifiers, on each set."""
         found = []
         for name in dict.fromkeys(row["set"] for row in self.rows("psvm baselines")):
-            ours = max((row["right, %"] for row in self.rows("psvm table-1", set=name)), default=0.0)
+            ours = max((row["right, %"] for row in self.rows("psvm table-1", set=name)), default=float("nan"))
             ahead = ours - max(row["its split"] for row in self.rows("psvm baselines", set=name))
             found.append({"ahead": ahead, "best": ahead >= 0.0})
         return found
@@ -155,11 +155,12 @@ class Page:
     def best_of_several(self) -> list[Row]:
         """Sun, Table 3: the better p against the methods at hand, means of splits."""
         found = []
-        for name in dict.fromkeys(row["set"] for row in self.rows("psvm several-baselines")):
+        for name in dict.fromkeys(row["set"] for row in self.rows("psvm table-3")):
             ours = max(
                 (row["mean"] for row in self.rows("psvm table-3", set=name) if row["printed"]), default=0.0
             )
-            other = max(row["mean"] for row in self.rows("psvm several-baselines", set=name))
+            others = [row["mean"] for row in self.rows("psvm several-baselines", set=name)]
+            other = max(others, default=float("nan"))
             found.append({"words": f"{name} {ours - other:+.1f}".replace("uci_", ""), "best": ours > other})
         return found
 
