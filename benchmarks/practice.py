@@ -34,8 +34,8 @@ TWELVE = (
     "fourclass", "ida_image", "ida_banana", "ijcnn1",
 )  # fmt: skip
 TWENTY = (
-    *TWELVE, "ida_titanic", "ida_waveform", "ida_ringnorm", "a9a", "cod-rna", "uci_winequality", "madelon",
-    "colon-cancer",
+    *TWELVE, "ida_titanic", "ida_waveform", "ida_ringnorm", "a9a", "cod-rna", "uci_winequality",
+    "liver-disorders", "colon-cancer",
 )  # fmt: skip
 MOST, HELD_OUT = 2000, 0.4
 RELATIVE = ucm.Param("size", 0.5, relative=True)

@@ -90,3 +90,10 @@ def test_counterparts_of_scikit_learn_have_the_same_decision_function(theirs: st
     factor = float(f @ g) / float(g @ g)
     assert "NuSVC" in theirs or factor == pytest.approx(1.0, rel=1e-3)
     np.testing.assert_allclose(factor * g, f, atol=1e-3 * np.abs(f).max())
+
+
+def test_the_table_of_models_is_that_of_its_file() -> None:
+    practice = importlib.import_module("benchmarks.practice")
+    lines = practice.table(ROOT / "docs" / "which-model.jsonl")
+    assert len(lines) == 2 + len(practice.TWENTY) + 2
+    assert "\n".join(lines) in (ROOT / "docs" / "which-model.md").read_text(encoding="utf-8")
