@@ -29,7 +29,7 @@ def of_version(kind: type, version: str) -> Any:
             f"{kind.__name__}: expected a pickle of version {VERSION} of {DISTRIBUTION}, got one of"
             f" {version}; make it again, or load it with {DISTRIBUTION}=={version}"
         )
-    return kind.__new__(kind)
+    return object.__new__(kind)
 
 
 @dataclass(frozen=True)

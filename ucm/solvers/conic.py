@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ucm.errors import ParameterError, SolverError, brief
+from ucm.errors import DISTRIBUTION, ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.monitor import Monitor
@@ -68,7 +68,8 @@ class Conic(Solver[MinNorm | Composite | WorstComposite | FlipComposite]):
 
     def refuse(self, form: MinNorm | Composite | WorstComposite | FlipComposite) -> str | None:
         if not installed(self.backend):
-            return f"{self.name} is not installed, or no solver of CVXPY"
+            has = f"pip install '{DISTRIBUTION}[conic]' has ecos and scs"
+            return f"{self.name} is not installed ({has}), or no solver of CVXPY"
         if self.backend != "ECOS":
             return None
         if isinstance(form, Composite):
