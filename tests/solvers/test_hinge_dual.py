@@ -105,3 +105,19 @@ def test_losses_of_one_class_each_are_certified_as_one_loss(
     assert found.status == other.status == "optimal"
     assert found.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-12)
     assert found.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-12)
+
+
+@pytest.mark.parametrize("intercept", ["free", None])
+@pytest.mark.parametrize(("lb", "ub"), [(-0.01, 0.01), (0.3, 0.3), (-np.inf, -0.1), (-9.0, 9.0)])
+def test_a_constraint_of_one_row_agrees_with_clarabel(
+    lb: float, ub: float, intercept: Any, boxed: list[int]
+) -> None:
+    X, y = _samples(150, 4, 0.3)
+    model = ucm.Hinge() + 0.5 * ucm.L2() + ucm.LinearConstraint([[1.0, 1.0, 0.0, -1.0]], lb, ub)
+    model = model.with_intercept(intercept)
+    found = ucm.solve(model, X, y, tol=1e-7)
+    other = ucm.solve(model, X, y, solver="clarabel", tol=1e-7)
+    assert boxed and found.stats.solver == "prox-alm" and found.status == "optimal"
+    assert found.objective == pytest.approx(other.objective, rel=2e-7)
+    assert found.certificate.dual <= other.objective * (1.0 + 1e-9)
+    assert found.multipliers[0] == pytest.approx(other.multipliers[0], abs=2e-2)

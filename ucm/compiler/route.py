@@ -111,7 +111,8 @@ def _many_samples(form: Composite) -> bool:
         return True
     if isinstance(form, WorstComposite) or straight(form) is not None:
         return True
-    if constrained(form.penalty, form.n)[1] > 0.0 and [h.slope() is None for h in form.losses] == [False]:
+    row, c = constrained(form.penalty, form.n)
+    if c > 0.0 and len(row.A) == 1 and [h.slope() is None for h in form.losses] == [False]:  # type: ignore[union-attr]
         return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 

@@ -170,7 +170,7 @@ class TailActiveSet:
 
 
 class ConstrainedActiveSet:
-    """Hinge loss with squared l2 norm and a linear constraint, of which one row holds with equality.
+    """Hinge loss with squared l2 norm and a linear constraint of one row.
 
     The minimiser w of the problem with the linear term `-mu g` has a `g'w` that falls in mu. With v its value
     at the multipliers of a bracket, the combination of both minimisers with `g'w = h` has a gap of at most
@@ -184,19 +184,19 @@ class ConstrainedActiveSet:
     def of(cls, form: Composite) -> ConstrainedActiveSet | None:
         """Return the sample tables of a problem; None if its terms, weights or intercept do not fit."""
         constraint, c = constrained(form.penalty, form.n)
-        if constraint is None or not c > 0.0:
+        if constraint is None or len(constraint.A) > 1 or not c > 0.0:
             return None
         plain = replace(form, penalties=(ScaledPenalty(c, L2()),))
         tables = HingeActiveSet.of(plain)
         return None if tables is None else cls(tables, plain, constraint)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
-        """Solve a problem over these samples and this constraint; "stalled" if several rows hold."""
+        """Solve a problem over these samples and this constraint."""
         self.tilt, self.monitor, self.most = form.linear, monitor, most
         answer = self._at(0.0, np.zeros(form.n), start)
         G, h, _, _ = self.constraint.upper
         over = np.flatnonzero(self.constraint.slacks(answer.plane[0]) < 0.0)
-        if over.size == 1:
+        if over.size:
             answer = self._on_row(form, answer, G[over[0]], float(h[over[0]]))
         w = form.penalty.project_domain(answer.plane[0])
         answer = replace(answer, w=w)
