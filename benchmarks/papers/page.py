@@ -156,12 +156,11 @@ class Page:
         """Sun, Table 3: the better p against the methods at hand, means of splits."""
         found = []
         for name in dict.fromkeys(row["set"] for row in self.rows("psvm table-3")):
-            ours = max(
-                (row["mean"] for row in self.rows("psvm table-3", set=name) if row["printed"]), default=0.0
-            )
+            ours = [row["mean"] for row in self.rows("psvm table-3", set=name) if row["printed"]]
             others = [row["mean"] for row in self.rows("psvm several-baselines", set=name)]
-            other = max(others, default=float("nan"))
-            found.append({"words": f"{name} {ours - other:+.1f}".replace("uci_", ""), "best": ours > other})
+            if ours and others:
+                ahead = max(ours) - max(others)
+                found.append({"words": f"{name} {ahead:+.1f}".replace("uci_", ""), "best": ahead > 0.0})
         return found
 
     def text(self) -> str:
