@@ -121,7 +121,7 @@ def tuning(sets: tuple[str, ...] = TWELVE, repeats: int = 3) -> Iterator[Row]:
             "LogisticRegressionCV": _scored(
                 lambda: make_pipeline(
                     StandardScaler(),
-                    LogisticRegressionCV(Cs=10, cv=5, max_iter=2000, use_legacy_attributes=False),
+                    LogisticRegressionCV(Cs=10, cv=5, max_iter=2000, use_legacy_attributes=False),  # type: ignore[arg-type]
                 ),
                 parts,
             ),

@@ -97,7 +97,7 @@ def test_a_fit_sets_the_attributes_of_scikit_learn(apart: tuple) -> None:
     assert clf.n_iter_ == solution.stats.iterations >= 1
     assert clf.solution_.status == "optimal"
     assert clf.certificate_ is clf.solution_.certificate
-    assert clf.dual_gap_ == clf.certificate_.gap <= 1e-6 * abs(clf.solution_.objective)
+    assert clf.dual_gap_ == clf.certificate_.gap <= 1e-6 * abs(clf.solution_.objective)  # type: ignore[union-attr]
     assert clf.history_[-1]["iteration"] == clf.n_iter_
     assert clf.plan_.verify().agrees
     assert_array_equal(clf.support_, np.flatnonzero(known(solution.weights)))
@@ -560,7 +560,7 @@ def test_a_pickle_grows_with_the_features_alone_unless_it_keeps_the_solution(ker
     generator = np.random.default_rng(0)
     X = generator.standard_normal((2_000, 20))
     y = X[:, 0] + 0.1 * generator.standard_normal(2_000) > 0.0
-    clf = ucm.Classifier(psvm(1.0, 0.1), kernel=kernel).fit(X, y)
+    clf = ucm.Classifier(psvm(1.0, 0.1), kernel=kernel).fit(X, y)  # type: ignore[arg-type]
     again = pickle.loads(pickle.dumps(clf))
     assert kernel or len(pickle.dumps(clf)) < 5_000
     assert_array_equal(again.decision_function(X), clf.decision_function(X))
@@ -891,7 +891,7 @@ def test_a_limit_of_iterations_warns_and_still_fits(mixed: tuple) -> None:
         clf.fit(*mixed)
     assert clf.solution_.status == "max_iter"
     assert 1 <= clf.n_iter_ <= 2
-    assert clf.certificate_.relative_gap > 1e-6
+    assert clf.certificate_.relative_gap > 1e-6  # type: ignore[union-attr]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clf.set_params(max_iter=None).fit(*mixed)

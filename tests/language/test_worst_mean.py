@@ -230,7 +230,7 @@ def test_a_kernel_takes_a_worst_mean() -> None:
 def test_a_classifier_and_a_search_take_a_worst_mean() -> None:
     model = WorstMean(Hinge(), _ratio(1 / Param("beta", 0.5))) + Param("lam", 0.1) * L2()
     fitted = ucm.Classifier(model).fit(_X, _y)
-    assert fitted.certificate_.relative_gap <= 1e-6
+    assert fitted.certificate_.relative_gap <= 1e-6  # type: ignore[union-attr]
     assert fitted.decision_function(_X).shape == (_m,)
     search = ucm.ClassifierCV(model, param_name="beta", param_range=[0.2, 0.9], cv=3).fit(_X, _y)
     assert search.best_params_["model__beta"] in (0.2, 0.9)

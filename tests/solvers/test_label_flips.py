@@ -146,7 +146,7 @@ def test_a_declaration_and_its_estimator() -> None:
     heights = [end.objective for end in ucm.path(model, X, y, radius=[0.01, 0.1, 1.0])]
     assert heights == sorted(heights)
     fitted = ucm.Classifier(model).set_params(model__kappa=0.5).fit(X, y)
-    assert fitted.certificate_.kind == "global" and fitted.predict_proba(X).shape == (40, 2)
+    assert fitted.certificate_.kind == "global" and fitted.predict_proba(X).shape == (40, 2)  # type: ignore[union-attr]
 
 
 def test_what_it_refuses() -> None:
