@@ -498,8 +498,10 @@ class DifferenceOfConvex:
         intercept: then b is its weight times its value.
         """
         G, losses = self.G, (*self.G.every_loss, *self.losses)
-        last = np.unique(G.X[:, [-1]].toarray() if sparse.issparse(G.X) else G.X[:, -1])
-        unit = 0.0 if G.intercept or last.size > 1 else float(last[0])
+        unit = 0.0  # the value of the feature of a penalised intercept
+        if not G.intercept:
+            last = np.unique(G.X[:, [-1]].toarray() if sparse.issparse(G.X) else G.X[:, -1])
+            unit = float(last[0]) if last.size == 1 else 0.0
 
         def at(b: float) -> Answer:
             w = np.zeros(G.n)
