@@ -114,8 +114,9 @@ def _many_samples(form: Composite) -> bool:
         return True
     if isinstance(form, GeneralComposite) or straight(form) is not None:
         return True
-    row, c = constrained(form.penalty, form.n)
-    if c > 0.0 and len(row.A) == 1 and [h.slope() is None for h in form.losses] == [False]:  # type: ignore[union-attr]
+    constraint, c = constrained(form.penalty, form.n)
+    one_row = constraint is not None and len(constraint.A) == 1 and c > 0.0
+    if one_row and len(form.losses) == 1 and form.losses[0].slope() is not None:
         return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
