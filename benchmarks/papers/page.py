@@ -174,7 +174,7 @@ class Page:
         environment.globals |= {name: getattr(self, name) for name in dir(self) if name[0] != "_"}
         environment.globals |= {helper.__name__: helper for helper in _HELPERS}
         environment.globals |= {"commands": COMMANDS, "commands_run": lambda: len(self.results)}
-        return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render() + "\n"
+        return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render().rstrip() + "\n"
 
 
 UCI = ("uci_pima", "uci_bupa", "uci_ionosphere", "uci_sonar", "uci_wpbc")
