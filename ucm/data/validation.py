@@ -375,7 +375,7 @@ def read_quantities(
 ) -> dict[str, Vec]:
     """Return the validated values of quantities of m samples by name; raise `DataError` for others.
 
-    A quantity in `columns` has so many numbers for each sample.
+    `columns` has the number of values for each sample, by the name of a quantity that has several.
     """
     match per_sample:
         case None:

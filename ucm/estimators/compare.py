@@ -55,7 +55,7 @@ from ucm.estimators.classifier import Classifier
 from ucm.estimators.classifier_cv import ClassifierCV, Head, HeldOutScores
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.progress import live_table
-from ucm.estimators.validation import cloned, folds_of, labels_of, offset_columns
+from ucm.estimators.validation import cloned, folds_of, labels_of, offset_columns, offset_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit
@@ -449,7 +449,7 @@ def _takes(estimator: BaseEstimator, tag: str) -> bool:
 
 
 def _model_of(estimator: Any) -> Any:
-    """Return the model of a `Classifier`, or of that inside of a `ClassifierCV`; None for others."""
+    """Return the model of a `Classifier`, or of the one inside of a `ClassifierCV`; None for others."""
     while estimator is not None and not isinstance(estimator, Classifier):
         estimator = getattr(estimator, "estimator", None)
     return None if estimator is None else estimator.declared_model
@@ -601,12 +601,11 @@ def _fold(
         weights = {"sample_weight": tags["sample_weight"][test]}  # a plain function takes none
     given = {n: v[train] for n, v in tags.items() if v is not None and _takes(estimator, n)}
     fitted, seconds = _fitted(estimator, part_of(X, train, *columns), y[train], **given)
-    offset = {name: tags[name][test] for name in offset_columns(_model_of(estimator), 0) if name in tags}  # type: ignore[index]
-    held, judged = part_of(X, test, *columns), fitted
+    offset, held, judged = offset_of(_model_of(estimator)), part_of(X, test, *columns), fitted
     best = getattr(fitted, "best_estimator_", fitted)
-    if offset and isinstance(best, Classifier):  # a scorer passes no offset on
+    if offset in given and isinstance(best, Classifier):  # a scorer passes no offset on
         judged = HeldOutScores.of(best, best.classes_)
-        judged.given_ = best._scores(held, **offset)
+        judged.given_ = best._scores(held, **{offset: tags[offset][test]})  # type: ignore[index]
     score = scorer(judged, held, y[test], **weights)
     return _described(fitted, float(score), seconds)
 

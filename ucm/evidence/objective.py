@@ -137,7 +137,10 @@ def certify_flips(
     tol: float,
     multipliers: Sequence[Vec | None],
 ) -> Certificate:
-    """Return the certificate of (w, b) for a Wasserstein ball with label flips, by two dual points."""
+    """Return the certificate of (w, b) for a Wasserstein ball with label flips.
+
+    The parts of flipped labels are those of the solver, then those that fit the slopes and the margins.
+    """
     c, margin = data.factors / data.factors.sum(), data.y * (normal.scores + b)
     here = FlippedSamples(model, data.X, data.y, c, normal.w, margin, model.intercept is not None)
     primal, bound, violation = here.height if b == 0.0 or here.free else np.inf, -np.inf, np.inf
@@ -271,7 +274,9 @@ def _members(sets: Sequence[UncertaintySet], data: Data, q: Sequence[Vec]) -> tu
 def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weights: Vec) -> tuple[Vec, ...]:
     """Return the multipliers of each constraint of a convex objective, from the weights of the samples.
 
-    What the other terms leave of the weighted samples is a combination of the rows that hold with equality.
+    The sum of the weighted samples y_i x_i is a subgradient of the penalty at w. What the gradients of the
+    other terms, or their parts of the best split, leave of it is a combination of the rows that hold with
+    equality.
     """
     terms: tuple = model.dc()[0].penalties
     sizes = [len(R.A) for _, R in constraints_of(terms, data.n)]

@@ -242,7 +242,10 @@ class SampleDual(Dual):
         return float(np.abs(self.combination).sum())
 
     def moved(self, rows: NDArray[np.float64], missed: Vec) -> SampleDual | None:
-        """Return the point after the least change of beta, in units of the room of the slopes; twice."""
+        """Return the point after the least change of beta, in units of the room of the slopes.
+
+        The normal equations of the change leave an error, which another move corrects.
+        """
         if self.class_sum is not None:
             return None
         slopes, room = np.zeros(self.y.size), np.zeros(self.y.size)
@@ -371,7 +374,10 @@ def split_at_kinks(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
 
 
 def _bracket(above: Callable[[Vec], NDArray[np.bool_]], margin: Vec) -> tuple[Vec, Vec]:
-    """Return an interval of margins around the last t at which `above`, which falls, holds (kinks)."""
+    """Return an interval of margins around the last t at which `above` holds; it falls from True to False.
+
+    The two margins differ at a kink, or where a loss is too steep for double precision.
+    """
     with np.errstate(over="ignore"):
         size = np.maximum(np.abs(margin), 1.0)
         low = high = margin
