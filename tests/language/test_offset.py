@@ -15,6 +15,8 @@ import pytest
 import sklearn
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import ucm
 from ucm import (
@@ -154,6 +156,22 @@ def test_an_offset_of_minus_the_label_is_a_moved_start() -> None:
         assert found.objective == pytest.approx(ucm.solve(start, _X, _y, tol=1e-9).objective, rel=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::ucm.ConvergenceWarning")  # by the resolution of b
+@pytest.mark.parametrize("loss", [Hinge(), Hinge(2), Logistic(), Ramp()])
+@pytest.mark.parametrize("common", [1e8, -1e10, 1e12])
+def test_a_common_offset_moves_no_bound(loss: Any, common: float) -> None:
+    model = (loss + _half).with_offset(_symbol)
+    known = (_o + common) - common  # as it is rounded beside the common part
+    least = ucm.solve(model, _X, _y, per_sample={"offset": known}, tol=1e-9).objective
+    plan = ucm.compile(model, _X, _y, per_sample={"offset": known + common})
+    found = plan.solve(tol=1e-9)
+    margin = _y * (_X @ found.w + ((found.b or 0.0) + (known + common)))
+    assert found.certificate.primal == pytest.approx(model.with_offset(None).value(margin, found.w), rel=1e-9)
+    if found.certificate.kind == "global":
+        assert found.certificate.dual <= least * (1.0 + 1e-9)
+        assert found.certificate.dual >= least * (1.0 - 1e-4)
+
+
 def test_an_offset_is_a_feature_of_weight_1() -> None:
     fixed = ucm.LinearConstraint([[0.0] * 4 + [1.0]], 1.0, 1.0) + 0.5 * ucm.Quadratic(
         np.diag([1.0] * 4 + [0.0])
@@ -262,6 +280,17 @@ def test_searches_and_comparisons_score_with_offsets() -> None:
         clf = ucm.Classifier(_fitted).fit(_X[a], _y[a], offset=_o[a])
         auc.append(roc_auc_score(_y[e], clf.decision_function(_X[e], offset=_o[e])))
     assert scored[0].score == pytest.approx(np.mean(auc))
+    inner: Any = ucm.ClassifierCV(_fitted, param_name="lam", param_range=[0.1], cv=folds, scoring="roc_auc")
+    head = make_pipeline(StandardScaler(), ucm.Classifier(_fitted))
+    first = ucm.ClassifierCV(head, param_name="lam", param_range=[0.1], cv=folds)
+    by_scores = roc_auc_score(_y, inner.fit(_X, _y, offset=_o).decision_function(_X, offset=_o))
+    assert inner.score(_X, _y, offset=_o) == pytest.approx(by_scores)
+    of_labels = np.mean(first.fit(_X, _y, offset=_o).predict(_X, offset=_o) == _y)
+    assert first.score(_X, _y, offset=_o) == pytest.approx(of_labels)
+    searched = ucm.compare({"a": inner, "b": first}, _X, _y, cv=folds, progress=False, **_given)
+    found_by_name = {row.name: row for row in searched}
+    assert found_by_name["a"].score == pytest.approx(by_hand[0].mean())
+    assert not found_by_name["b"].failures
     with sklearn.config_context(enable_metadata_routing=True):
         clf = ucm.Classifier(_fitted)
         found = cross_validate(clf, _X, _y, cv=folds, params={"offset": _o})["test_score"]
@@ -286,6 +315,10 @@ _new = ucm.Classifier(_fitted)
         (lambda: ucm.solve(_fitted, _X, _y), ucm.DataError, "got none"),
         (lambda: ucm.solve(_fitted, _X, _y, per_sample={"offset": _o[:7]}), ucm.DataError, "80 finite"),
         (lambda: ucm.solve(_fitted, _X, _y, per_sample={"offset": _o / 0.0}), ucm.DataError, "NaN or inf"),
+        (
+            lambda: ucm.solve(_fitted, _X, _y, per_sample={"offset": _o + 1j}),
+            ucm.DataError, "the type complex128",
+        ),
         (lambda: _clf.predict(_X), ucm.DataError, r"predict\(X, offset=values\)"),
         (lambda: _clf.decision_function(_X, offset=_o[:7]), ucm.DataError, "80 finite numbers"),
         (lambda: _clf.predict_proba(_X, offset=_o * np.nan), ucm.DataError, "NaN or inf"),

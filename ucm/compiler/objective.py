@@ -235,7 +235,7 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
         if self.split.convex or not isinstance(normal, FeatureNormal):
             return weights
         w, _ = lifted_plane(self.model, normal.w, b)
-        margin = self.data.y * (normal.scores + b) + self.split.G.shift
+        margin = self.data.y * (normal.scores + (b + self.data.y * self.split.G.shift))
         return weights - self.split.subgradient(margin, w).margin
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:

@@ -71,7 +71,8 @@ def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str 
     The penalties of the model are sums over the weights w_j.
     """
     n = w.size
-    margin = data.y * (np.asarray(data.X @ w).ravel() + b) + model.shift(data.y, data.per_sample)
+    known = data.y * model.shift(data.y, data.per_sample)
+    margin = data.y * (np.asarray(data.X @ w).ravel() + (b + known))
     step = _AT_KINK * (1.0 + np.abs(margin))
     losses = loss_slopes(model, data, margin - step), loss_slopes(model, data, margin + step)
     penalties = _penalty_slopes(model, w)

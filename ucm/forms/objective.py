@@ -250,7 +250,7 @@ class Composite:
         )
 
     def margins(self, w: Vec, b: float) -> Vec:
-        return self.y * (self.X @ w + b) + self.shift
+        return self.y * (self.X @ w + (b + self.y * self.shift))
 
     def adjoint(self, beta: Vec) -> Vec:
         """Return the adjoint of the linear margin map at beta, `sum_i beta_i y_i x_i`."""

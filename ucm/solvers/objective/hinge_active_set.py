@@ -103,6 +103,8 @@ class HingeActiveSet(SampleTables):
             loop.begin_near(q, w * (2.0 * self.c / self.unit))
             loop.thetas[:] = self.offset - b / unit, self.offset + b / unit
         status = loop.run(monitor, part * monitor.tol, most)
+        if start is not None and not np.isfinite(loop.thetas).all():  # a start far from the optimum
+            return self.solve(form, monitor, None, most, part)
         alpha = np.empty(self.sizes.sum())
         alpha[np.concatenate(self.rows)] = np.concatenate(loop.weights())
         b = 0.5 * float(loop.thetas[1] - loop.thetas[0]) * unit
