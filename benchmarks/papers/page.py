@@ -172,9 +172,9 @@ class Page:
         environment.filters |= {"f": number, "sum_true": lambda cases: sum(map(bool, cases))}
         environment.filters["not_true"] = lambda case: not case
         environment.globals |= {name: getattr(self, name) for name in dir(self) if name[0] != "_"}
-        environment.globals |= {helper.__name__: helper for helper in (*_HELPERS, off, gains)}
+        environment.globals |= {helper.__name__: helper for helper in _HELPERS}
         environment.globals |= {"commands": COMMANDS, "commands_run": lambda: len(self.results)}
-        return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render() + "\n"
+        return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render().rstrip() + "\n"
 
 
 UCI = ("uci_pima", "uci_bupa", "uci_ionosphere", "uci_sonar", "uci_wpbc")
@@ -231,9 +231,9 @@ def near_above(rows: Iterable[Row], column: str, bound: float) -> list[bool]:
     return above(cases, bound)
 
 
-def near(rows: Iterable[Row], ours: str, print: str, apart: float, relative: bool = True) -> list[bool]:
-    """Whether the column of ours is as near to the one of print; an infinite one is not."""
-    cases = [(row[ours], row[print]) for row in rows if row[print] is not None]
+def near(rows: Iterable[Row], ours: str, printed: str, apart: float, relative: bool = True) -> list[bool]:
+    """Whether the column of ours is within `apart` of the printed one; where ours is infinite it is not."""
+    cases = [(row[ours], row[printed]) for row in rows if row[printed] is not None]
     return [one is not None and abs(one - it) <= apart * (abs(it) if relative else 1.0) for one, it in cases]
 
 
@@ -267,7 +267,9 @@ def gains(rows: Iterable[Row]) -> str:
     return ", ".join(words) or NOT_RUN
 
 
-_HELPERS = (verdict, number, ratio, span, mean, largest, count, above, near_above, near, ratios, differences)
+_HELPERS = (
+    verdict, ratio, span, mean, largest, count, above, near_above, near, ratios, differences, off, gains,
+)  # fmt: skip
 
 
 def write(path: Path = DOCS / "papers.md") -> None:

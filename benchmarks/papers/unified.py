@@ -281,8 +281,10 @@ def _beside_apg(limit: float, which: str, peers: Sequence[str], name: str, X: An
         row |= {"spent": other.get("spent", limit), "note": None if row["ended"] else STOPPED}
         if "objective" in other:
             row["APG above"] = own["objective"] / other["objective"] - 1.0
-        known = times is not None and not math.isnan(printed) and (row["ended"] or times > 1.0)
-        yield {**row, "within": (times > 1.0) == (printed > 1.0) if known else None}
+        within = None  # without a time, a printed one, or the end of a slower peer
+        if times is not None and not math.isnan(printed) and (row["ended"] or times > 1.0):
+            within = (times > 1.0) == (printed > 1.0)
+        yield {**row, "within": within}
 
 
 def _seconds(name: str, which: str, what: str, limit: float) -> Row:
@@ -292,7 +294,8 @@ def _seconds(name: str, which: str, what: str, limit: float) -> Row:
 
     from sklearn.svm import LinearSVC, NuSVC
 
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + limit + 1.0),) * 2)
+    end = math.ceil(time.process_time() + limit + 1.0)
+    resource.setrlimit(resource.RLIMIT_CPU, (end, end))
     X, y = dense(name) if which == "_rbf" else datasets.load(name)
     printed, options = PRINTED[name], {}
     if which == "_rbf":

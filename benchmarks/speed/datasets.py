@@ -75,6 +75,8 @@ def load(name: str, m: int = 0) -> tuple[Any, NDArray[np.float64]]:
     "scaled/NAME" has the features of a set as a dense array, scaled to deviation 1, "synthetic/n" m samples
     with n features, half of them informative.
     """
+    X: Any
+    y: Any
     kind, _, part = name.partition("/")
     if kind == "synthetic":
         from sklearn.datasets import make_classification

@@ -169,8 +169,8 @@ for name, each in six.items():
 # %% [markdown]
 # ## Beyond the paper
 #
-# The paper solves each convex problem by a general conic solver. DCA around such a one beside DCA around the automatic solver, which keeps
-# its basis from problem to problem: times, and the proven criticality of both.
+# The paper solves each convex problem by a general conic solver. DCA around a conic solver beside DCA around the automatic solver, which
+# keeps its basis from problem to problem: times, and the proven criticality of both.
 # `python -m benchmarks.papers run "beyond sparse"` measures it, `python -m benchmarks.papers page` draws it:
 #
 # ![Times and gaps of the method of the paper and of the library](../_static/papers-sparse.png)

@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "swapped": (lambda: untyped.compile(X, NU, Y), CompositionError, "expected an uncertainty set"),
     "labels as samples": (lambda: ucm.compile(NU, Y, X), DataError, "reshape"),
     "solver": (lambda: ucm.solve(NU, X, Y, solver="liblinear"), ParameterError, "liblinear"),
-    "kernel": (lambda: ucm.compile(NU, X, Y, kernel="cubic"), ParameterError, "kernel"),
+    "kernel": (lambda: untyped.compile(NU, X, Y, kernel="cubic"), ParameterError, "kernel"),
     "no center": (lambda: ucm.solve(ucm.Ball([], 0.1), X, Y), CompositionError, "a vector"),
     "starts": (lambda: ucm.solve(NU, X, Y, n_starts=None), ParameterError, "a positive whole number"),
     "certify_local": (

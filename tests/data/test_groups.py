@@ -71,7 +71,7 @@ def test_nu_counts_all_samples_and_the_weights_lie_in_the_group() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
-def test_groups_take_kernels(kernel: str) -> None:
+def test_groups_take_kernels(kernel: Any) -> None:
     rows = np.arange(0, len(Y), 4)
     part, y, groups = X[rows], Y[rows], GROUPS[rows]
     U = ucm.ReducedHull(pos.group("A"), nu=NU) - ucm.ReducedHull(neg.group("B"), nu=NU)

@@ -416,13 +416,15 @@ def test_a_grid_over_a_parameter(mixed: tuple) -> None:
 
 
 def test_a_grid_with_inadmissible_values(mixed: tuple) -> None:
-    """Errors come from fit, so that `error_score` can stand for them."""
-    grid = {"model__nu": [0.6, 5.0, -1.0]}
+    """Errors come from fit, so that `error_score` can stand for them; a negative size is refused before."""
+    grid = {"model__nu": [0.6, 5.0, 0.0]}
     search = GridSearchCV(ucm.Classifier(nu_svm(0.3)), grid, cv=2, error_score=0.0)
     with pytest.warns(FitFailedWarning, match="EmptySetError"):
         search.fit(*mixed)
     assert_array_equal(search.cv_results_["mean_test_score"][1:], 0.0)
     assert search.best_params_ == {"model__nu": 0.6}
+    with pytest.raises(ucm.CompositionError, match="nu must be at least 0"):
+        ucm.Classifier(nu_svm(0.3)).set_params(model__nu=-1.0)
 
 
 def test_a_grid_over_models(mixed: tuple) -> None:

@@ -109,7 +109,7 @@ def test_sizes_are_chosen_inside_the_folds(model: Any) -> None:
     (name,) = relative.relative_names()
     values = np.geomspace(1e-3, 1, 5)[:-1] if isinstance(model, ucm.Objective) else (np.arange(4) + 0.5) / 4
     for fold, (train, test) in enumerate(StratifiedKFold(2).split(X, Y)):
-        search = GridSearchCV(ucm.Classifier(relative), {f"model__{name}": values}, cv=StratifiedKFold(3))
+        search = GridSearchCV(ucm.Classifier(relative), {f"model__{name}": values}, cv=StratifiedKFold(5))
         search.fit(X[train], Y[train])
         fraction = one.fractions[fold][name]
         mean = search.cv_results_["mean_test_score"]

@@ -108,12 +108,13 @@ def test_several_classes_over_rows(scheme: str, weight: Any) -> None:
     memory = ucm.Classifier(model, **given).fit(X, labels)
     assert rows.coef_ == pytest.approx(memory.coef_, abs=2e-3)
     assert rows.intercept_ == pytest.approx(memory.intercept_, abs=2e-3)
-    assert len(rows.certificate_) == 3 and rows.n_iter_.shape == (3,)
+    certificates: Any = rows.certificate_
+    assert len(certificates) == 3 and rows.n_iter_.shape == (3,)
     assert np.mean(rows.predict(blocks(X, labels)) == memory.predict(X)) > 0.99
     assert pickle.loads(pickle.dumps(rows)).predict(X[:5]).tolist() == rows.predict(X[:5]).tolist()
     if scheme == "ovr" or weight is not None:
         return
-    nu = ucm.Classifier(ucm.models.nu_svm(0.2)).fit(blocks(X, labels))
+    nu: Any = ucm.Classifier(ucm.models.nu_svm(0.2)).fit(blocks(X, labels))
     assert max(c.relative_gap for c in nu.certificate_) <= 1e-6
 
 

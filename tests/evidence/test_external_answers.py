@@ -275,7 +275,8 @@ def test_answers_of_scikit_learn_are_certified() -> None:
 
 
 def test_certify_accepts_coefficients_of_a_kernel() -> None:
-    for U, kernel in ((ucm.models.nu_svm(0.3), "rbf"), (ucm.models.mm_mpm(0.2), "linear")):
+    cases: Any = ((ucm.models.nu_svm(0.3), "rbf"), (ucm.models.mm_mpm(0.2), "linear"))
+    for U, kernel in cases:
         plan = ucm.compile(U, SMALL, LABELS, kernel=kernel)
         solution = plan.solve()
         found = plan.certify(coefficients=solution.coefficients)

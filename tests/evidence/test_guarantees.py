@@ -239,7 +239,8 @@ def test_the_area_under_the_curve() -> None:
 )
 def test_guarantees_with_a_linear_kernel_equal_those_without(model: Any) -> None:
     _, plain = rows(model)
-    for given, kernel in ((X, "linear"), (X @ X.T, "precomputed")):
+    kernels: Any = ((X, "linear"), (X @ X.T, "precomputed"))
+    for given, kernel in kernels:
         hidden = list(ucm.compile(model, given, Y, kernel=kernel).guarantees())
         assert [g.what for g in plain] == [g.what for g in hidden] != []
         for one, other in zip(plain, hidden, strict=True):

@@ -105,7 +105,7 @@ KERNEL = [
 
 
 @pytest.mark.parametrize(("text", "kernel"), [(t, None) for t in LINEAR] + [(t, "rbf") for t in KERNEL])
-def test_a_composition_is_proven_and_verified(text: str, kernel: str | None) -> None:
+def test_a_composition_is_proven_and_verified(text: str, kernel: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ucm.ConvergenceWarning)
         plan = ucm.compile(eval(text, NAMES.copy()), X, y, kernel=kernel)

@@ -206,20 +206,21 @@ def test_a_difference_is_not_written_as_an_erosion() -> None:
     assert "ominus" not in U._repr_latex_() and " - " in U._repr_latex_()
 
 
-def test_repr_keeps_every_digit_and_entry() -> None:
+def test_repr_keeps_every_digit_and_the_entries_of_short_arrays() -> None:
     assert repr(ucm.Ball([1 / 3, 2], Param("r", 0.1 + 0.2))) == (
         "Ball([0.3333333333333333, 2.0], Param('r', 0.30000000000000004))"
     )
-    M = np.random.default_rng(0).standard_normal((20, 30))
+    M = np.random.default_rng(0).standard_normal((4, 25))
+    names = {**NAMES, "csr_matrix": sparse.csr_matrix}
     for node in (
-        ucm.Point(np.arange(1000.0)),
+        ucm.Point(np.arange(100.0)),
         M @ ucm.Hull(pos),
         sparse.csr_matrix(M) @ ucm.Hull(pos),
         ucm.L1(weights=np.arange(1.0, 100.0)),
-        ucm.Ellipsoid(np.zeros(20), M @ M.T, 1.0),
+        ucm.Ellipsoid(np.zeros(4), M @ M.T, 1.0),
     ):
-        names = {**NAMES, "csr_matrix": sparse.csr_matrix}
         assert "..." not in repr(node) and eval(repr(node), names) == node
+    assert repr(ucm.Point(np.arange(1000.0))) == "Point([ 0., 1., ..., 998., 999.])"
     with np.printoptions(precision=2):
         assert repr(ucm.Point([1 / 3])) == "Point([0.3333333333333333])"
 

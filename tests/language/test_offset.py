@@ -15,6 +15,8 @@ import pytest
 import sklearn
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import ucm
 from ucm import (
@@ -134,13 +136,16 @@ def test_no_dual_point_bounds_more_than_the_optimum(loss: Any) -> None:
     for penalty in (_half, L1() + 0.1 * L2(), 0.5 * ucm.Norm(2)):
         plan = ucm.compile((loss + penalty).with_offset(_symbol), _X, _y, sample_weight=_c, **_given)
         found: Any = plan.solve()
-        rng = np.random.default_rng(1)
+        rng, duals = np.random.default_rng(1), []
         for _ in range(20):
             near = found.w + 0.3 * rng.standard_normal(4) * rng.integers(2)
-            weights = _c * rng.random(80) * rng.integers(1, 4)
+            away = 10.0 ** -rng.integers(4)
+            weights = (1.0 - away) * found.weights + away * _c * rng.random(80) * rng.integers(1, 4)
             bound = plan.certify(w=near, b=found.b + rng.standard_normal(), weights=weights)
             if bound.kind == "global" and bound.violation <= 1e-9:
-                assert bound.dual <= found.objective * (1.0 + 1e-9)
+                duals.append(bound.dual)
+        assert bool(duals) == (not isinstance(loss, Ramp))
+        assert not duals or 0.0 < max(duals) <= found.objective * (1.0 + 1e-9)
 
 
 def test_an_offset_of_minus_the_label_is_a_moved_start() -> None:
@@ -149,6 +154,22 @@ def test_an_offset_of_minus_the_label_is_a_moved_start() -> None:
         found = ucm.solve(model, _X, _y, per_sample={"offset": -0.5 * _y}, tol=1e-9)
         start = (Hinge(start=1.5) + _half).with_intercept(intercept, 2.0 if intercept == "penalised" else 1.0)
         assert found.objective == pytest.approx(ucm.solve(start, _X, _y, tol=1e-9).objective, rel=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::ucm.ConvergenceWarning")  # by the resolution of b
+@pytest.mark.parametrize("loss", [Hinge(), Hinge(2), Logistic(), Ramp()])
+@pytest.mark.parametrize("common", [1e8, -1e10, 1e12])
+def test_a_common_offset_moves_no_bound(loss: Any, common: float) -> None:
+    model = (loss + _half).with_offset(_symbol)
+    known = (_o + common) - common  # as it is rounded beside the common part
+    least = ucm.solve(model, _X, _y, per_sample={"offset": known}, tol=1e-9).objective
+    plan = ucm.compile(model, _X, _y, per_sample={"offset": known + common})
+    found = plan.solve(tol=1e-9)
+    margin = _y * (_X @ found.w + ((found.b or 0.0) + (known + common)))
+    assert found.certificate.primal == pytest.approx(model.with_offset(None).value(margin, found.w), rel=1e-9)
+    if found.certificate.kind == "global":
+        assert found.certificate.dual <= least * (1.0 + 1e-9)
+        assert found.certificate.dual >= least * (1.0 - 1e-4)
 
 
 def test_an_offset_is_a_feature_of_weight_1() -> None:
@@ -259,6 +280,17 @@ def test_searches_and_comparisons_score_with_offsets() -> None:
         clf = ucm.Classifier(_fitted).fit(_X[a], _y[a], offset=_o[a])
         auc.append(roc_auc_score(_y[e], clf.decision_function(_X[e], offset=_o[e])))
     assert scored[0].score == pytest.approx(np.mean(auc))
+    inner: Any = ucm.ClassifierCV(_fitted, param_name="lam", param_range=[0.1], cv=folds, scoring="roc_auc")
+    head = make_pipeline(StandardScaler(), ucm.Classifier(_fitted))
+    first = ucm.ClassifierCV(head, param_name="lam", param_range=[0.1], cv=folds)
+    by_scores = roc_auc_score(_y, inner.fit(_X, _y, offset=_o).decision_function(_X, offset=_o))
+    assert inner.score(_X, _y, offset=_o) == pytest.approx(by_scores)
+    of_labels = np.mean(first.fit(_X, _y, offset=_o).predict(_X, offset=_o) == _y)
+    assert first.score(_X, _y, offset=_o) == pytest.approx(of_labels)
+    searched = ucm.compare({"a": inner, "b": first}, _X, _y, cv=folds, progress=False, **_given)
+    found_by_name = {row.name: row for row in searched}
+    assert found_by_name["a"].score == pytest.approx(by_hand[0].mean())
+    assert not found_by_name["b"].failures
     with sklearn.config_context(enable_metadata_routing=True):
         clf = ucm.Classifier(_fitted)
         found = cross_validate(clf, _X, _y, cv=folds, params={"offset": _o})["test_score"]
@@ -283,6 +315,10 @@ _new = ucm.Classifier(_fitted)
         (lambda: ucm.solve(_fitted, _X, _y), ucm.DataError, "got none"),
         (lambda: ucm.solve(_fitted, _X, _y, per_sample={"offset": _o[:7]}), ucm.DataError, "80 finite"),
         (lambda: ucm.solve(_fitted, _X, _y, per_sample={"offset": _o / 0.0}), ucm.DataError, "NaN or inf"),
+        (
+            lambda: ucm.solve(_fitted, _X, _y, per_sample={"offset": _o + 1j}),
+            ucm.DataError, "the type complex128",
+        ),
         (lambda: _clf.predict(_X), ucm.DataError, r"predict\(X, offset=values\)"),
         (lambda: _clf.decision_function(_X, offset=_o[:7]), ucm.DataError, "80 finite numbers"),
         (lambda: _clf.predict_proba(_X, offset=_o * np.nan), ucm.DataError, "NaN or inf"),

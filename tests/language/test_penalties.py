@@ -426,7 +426,7 @@ REFUSED = {
     "ucm.L1('b')": "one number for each feature",
     "ucm.GroupLasso(2)": "a whole number for each feature",
     "ucm.GroupLasso([0.5, 1])": "a whole number for each feature",
-    "ucm.GroupLasso([0.5] * 1000)": r"got ndarray of shape \(1000,\)",
+    "ucm.GroupLasso([0.5] * 1000)": r"got \[0.5, 0.5, \.\.\., 0.5, 0.5\]",
     "ucm.GroupLasso(None)": "a whole number for each feature",
     "ucm.GroupLasso([0, 1], weights=[1.0])": "each of the 2 groups",
     "ucm.GroupLasso([0, 1], weights=[1.0, -1.0])": "must not be negative",

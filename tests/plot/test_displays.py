@@ -206,6 +206,8 @@ def test_legends_name_the_classes_by_their_labels() -> None:
     clf = ucm.Classifier(models.nu_svm(0.35), pos_label="benign").fit(X, named)
     shown = SetDisplay.from_estimator(clf, X, named, panels="classes")
     assert shown.class_names == {1: "benign", -1: "malignant"}
+    turned = SetDisplay.from_model(models.nu_svm(0.35), X, Y, pos_label=-1, panels="classes")
+    assert turned.class_names == {1: "class -1", -1: "class +1"}
     numbered = plot.WeightsDisplay.from_model(models.nu_svm(0.35), X, np.where(Y > 0, 7, 3))
     texts = [text.get_text() for text in numbered.axes_[0].get_legend().get_texts()]
     assert [text.split(":")[0] for text in texts] == ["class 7", "class 3"]

@@ -1366,3 +1366,17 @@ def test_dca_ends_no_higher_than_w_0_with_a_penalised_intercept(scaling: float) 
         return 3.0 * float((ramp + np.maximum(1.0 - t, 0.0)).sum()) + 0.001 * (b / scaling) ** 2
 
     assert sol.objective <= min(constant(b) for b in np.linspace(-2.0, 2.0, 2001))
+
+
+def test_a_hinge_far_from_its_constraint_begins_anew() -> None:
+    X = np.array([
+        [-0.55, 0.25], [0.85, 0.67], [-0.32, 0.31], [0.98, 0.05], [0.49, -0.04], [-0.83, 0.51], [-1.6, -1.18],
+        [0.56, 0.51], [-1.8, 1.98], [0.72, 1.75], [-0.68, -1.2], [-0.54, -1.34], [-0.6, 1.25],
+    ])  # fmt: skip
+    y, g = np.array([1, -1, -1, -1, -1, 1, 1, -1, -1, -1, 1, 1, -1]), np.array([-0.95, -1.4])
+    model = Hinge() + 1e-3 * L2() + ucm.LinearConstraint(g[None], lb=1400.0)
+    found = ucm.solve(model, X, y, solver="prox-alm")
+    w, b = cp.Variable(2), cp.Variable()
+    height = cp.sum(cp.pos(1.0 - cp.multiply(y, X @ (1e3 * w) + b))) + 1e3 * cp.sum_squares(w)
+    optimum = cp.Problem(cp.Minimize(height), [g @ w >= 1.4]).solve(solver="CLARABEL")
+    assert found.status == "optimal" and found.objective == pytest.approx(optimum, rel=1e-5)

@@ -164,7 +164,7 @@ def test_the_plan_verifies_itself(p: float) -> None:
 @pytest.mark.parametrize("p", [1.0, 1.5])
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_wrong_dual_form_is_never_optimal(
-    p: float, factor: float, kernel: str | None, monkeypatch: pytest.MonkeyPatch
+    p: float, factor: float, kernel: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = sample()
     best = ucm.solve(psvm(p, 1.0), X, y, kernel=kernel, solver="smo", tol=1e-9)

@@ -624,10 +624,11 @@ def test_invalid_options_of_solve_are_refused(options: dict[str, Any], words: st
 def test_kernels_and_unknown_options() -> None:
     X, y = load("iris")
     model = ucm.models.nu_svm(0.85)
+    unknown: Any = "cubic"
     linear = ucm.compile(model, X, y, kernel="linear").solve()
     assert linear.objective == pytest.approx(ucm.solve(model, X, y).objective, rel=1e-6)
     with pytest.raises(ParameterError, match="kernel"):
-        ucm.compile(model, X, y, kernel="cubic")
+        ucm.compile(model, X, y, kernel=unknown)
     with pytest.raises(ParameterError, match="unknown option gamma"):
         ucm.compile(model, X, y, gamma=1.0)
 
@@ -739,7 +740,7 @@ def test_coupled_sets_far_from_zero_against_the_twin_at_zero(make: Any, shift: f
 @pytest.mark.parametrize(
     "model", [ucm.models.nu_svm(0.3), ucm.models.mm_mpm(0.3), ucm.models.nu_svm(0.05)], ids=str
 )
-def test_coefficients_give_w_from_samples_far_from_zero(model: Any, kernel: str | None) -> None:
+def test_coefficients_give_w_from_samples_far_from_zero(model: Any, kernel: Any) -> None:
     rng = np.random.default_rng(0)
     y = np.where(np.arange(40) % 2, 1, -1)
     for n in (5, 60):

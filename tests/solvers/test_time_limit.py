@@ -320,7 +320,7 @@ def test_the_time_may_end_anywhere_on_the_way_to_a_direction(
         plan, _ = ucm.compile(WITH_ZERO[name], FEW, OF_FEW), Clock(monkeypatch, readings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = plan.solve(time_limit=60.0)
+            solution: Any = plan.solve(time_limit=60.0)
         assert np.linalg.norm(solution.w) == pytest.approx(1.0) and np.isfinite(solution.b)
         assert solution.certificate.dual <= solution.certificate.primal
 

@@ -15,7 +15,7 @@ from ucm.errors import ConvergenceWarning
 from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, LinearTerm, WorstComposite
+from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, GeneralComposite, LinearTerm
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.domains import Simplex
@@ -213,7 +213,7 @@ BUGS: list[tuple[Solver, str, str]] = [
         "dual",
         "a branch is missing",
     ),
-    (Spoiled(WorstComposite, CONIC, lambda a, f: replace(a, slopes=-a.slopes)), "dual", "the sign of"),
+    (Spoiled(GeneralComposite, CONIC, lambda a, f: replace(a, slopes=-a.slopes)), "dual", "the sign of"),
 ]  # fmt: skip
 
 

@@ -236,7 +236,10 @@ class Lowering(ABC, Generic[Form]):
 
     @classmethod
     def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
-        """Return the lowerings offered for a model that `LOWERINGS` asks for, the best first; () for none."""
+        """Return the lowerings that this class offers for a model, the preferred one first; () for none.
+
+        `ucm.compiler.compile.LOWERINGS` lists the classes that are asked for each `BoundModel.kind`.
+        """
         return ()
 
     @property

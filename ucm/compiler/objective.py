@@ -235,7 +235,7 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
         if self.split.convex or not isinstance(normal, FeatureNormal):
             return weights
         w, _ = lifted_plane(self.model, normal.w, b)
-        margin = self.data.y * (normal.scores + b) + self.split.G.shift
+        margin = self.data.y * (normal.scores + (b + self.data.y * self.split.G.shift))
         return weights - self.split.subgradient(margin, w).margin
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
@@ -349,7 +349,10 @@ class BestSubsetLowering(ObjectiveLowering):
 
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
-    """Return (p, C, lam, sample weights) of `C * Hinge(p) + lam * L2()`, also by class; else None."""
+    """Return (p, C, lam, sample weights) of `C * Hinge(p) + lam * L2()`; None for another model, or weight 0.
+
+    Two such losses, one for each class, count as one.
+    """
     G, H = model.dc()
     if model.needs or H.losses or H.penalties or model.intercept != "free":
         return None
@@ -476,7 +479,11 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
 
 
 def negative_curvature(gram: Gram, support: np.ndarray) -> str | None:
-    """Return a message if a part of the kernel over the support vectors, or all samples, is indefinite."""
+    """Return a message if the kernel is proven indefinite over the support vectors; else None.
+
+    Without support vectors it takes all samples. Of more than `_TESTED` rows it takes as many, evenly spaced:
+    a negative eigenvalue of a part is a bound of that of the whole matrix.
+    """
     if gram.kernel.definite:
         return None
     rows, of = np.flatnonzero(support), "support vectors"

@@ -217,7 +217,11 @@ def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, 
 
 
 def _translation(x: Node) -> dict[str, float]:
-    """Return by class how far a set or vector moves with the samples; NaN where it is not known."""
+    """Return by class the translation of a set or vector for a unit translation of the samples of the class.
+
+    1 for a hull or a mean, 0 for a covariance, the factor for a multiple; NaN where it is not known, as for
+    the union or intersection of sets with different translations.
+    """
     match x:
         case Samples(kind="signed"):  # of a hull: each class has mass 1/2
             return {"pos": 0.5, "neg": -0.5}
@@ -256,7 +260,11 @@ def ignores_origin(U: UncertaintySet, n: int) -> bool:
 def midpoint_of(
     U: UncertaintySet, summands: Iterable[tuple[UncertaintySet, Vec]], score: Callable[[Vec], float]
 ) -> float | None:
-    """Return b midway between the points of the classes; None if a summand uses both or does not move."""
+    """Return b of the hyperplane midway between the class points; None if no midpoint exists.
+
+    No midpoint exists if a summand uses both classes, or the set does not move with the samples of a class.
+    `summands` are those of U, each with its contribution to the nearest point, and `score(x)` is w'x.
+    """
     points = _class_points(summands)
     if points is None:
         return None

@@ -486,7 +486,8 @@ def _in_span(model: RobustMargin, data: Data) -> bool:
 def _by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver) -> bool:
     """True if a kernel model is solved from rows of the Gram matrix, without coordinates from a factor.
 
-    Under "auto" a kernel that is definite only by its factor is factored, if that does not cost too much.
+    Under "auto" a kernel that is positive semidefinite by its formula has this solver; any other kernel needs
+    the factor of the Gram matrix as a proof, unless the factor costs too much.
     """
     if requested == "auto" and gram.fits and not gram.kernel.definite and data.m <= _COORDINATES:
         return False

@@ -13,7 +13,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.nearest_point import NearestPoint
-from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, WorstComposite
+from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, GeneralComposite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
@@ -93,7 +93,10 @@ def _by_systems(form: MinNorm) -> bool:
 
 
 def _by_pairs(form: MinNorm | HingeDual) -> bool:
-    """True if pair updates of multipliers cost less than linear systems in w, of samples near breakpoints."""
+    """True if pair updates of multipliers cost less than linear systems in w.
+
+    A smooth loss has small systems; the hinge loss has systems of the samples near its breakpoint.
+    """
     if isinstance(form, MinNorm) or form.X is None:
         return True
     return form.p < 2.0 and form.X.shape[1] > (500 if form.p == 1.0 else 128)
@@ -102,17 +105,18 @@ def _by_pairs(form: MinNorm | HingeDual) -> bool:
 def _many_samples(form: Composite) -> bool:
     """True if the augmented Lagrangian method is preferred to an interior-point method.
 
-    Always for one loss with the squared l2 norm, for perturbations in boxes, for a hinge
-    beside a constraint, for worst means and offsets of the scores, and without a penalty, where
-    there is a start near the solution (a generalised nu-SVM); not for a penalty of the largest weight over
-    fewer samples than features, as nearly all weights are then equal.
+    Always for one loss with the squared l2 norm, for perturbations in boxes, for a hinge loss beside a
+    constraint of one row, for worst means and offsets of the scores, and without a penalty, where there is a
+    start near the solution (a generalised nu-SVM); not for a penalty of the largest weight over fewer samples
+    than features, as nearly all weights are then equal.
     """
     if not form.penalties or (form.penalty.square is not None and len(form.losses) == 1):
         return True
-    if isinstance(form, WorstComposite) or straight(form) is not None:
+    if isinstance(form, GeneralComposite) or straight(form) is not None:
         return True
-    row, c = constrained(form.penalty, form.n)
-    if c > 0.0 and len(row.A) == 1 and [h.slope() is None for h in form.losses] == [False]:  # type: ignore[union-attr]
+    constraint, c = constrained(form.penalty, form.n)
+    one_row = constraint is not None and len(constraint.A) == 1 and c > 0.0
+    if one_row and len(form.losses) == 1 and form.losses[0].slope() is not None:
         return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
@@ -249,7 +253,7 @@ _WORDS = {
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
     FlipComposite: "a Wasserstein ball with label flips",
-    WorstComposite: "the worst mean of a convex loss, or scores with offsets, with a convex penalty",
+    GeneralComposite: "the worst mean of a convex loss, or scores with offsets, with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",
     BestSubset: "a convex loss with the squared l2 norm and at most k features",
 }
@@ -370,7 +374,7 @@ def unknown(requested: str | Solver, forms: Sequence[object]) -> ParameterError 
             f'solver {requested.name!r} does not take this model: it takes {takes}; use solver="auto"'
         )
     names = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
-    around = {Composite: ', "dca"', WorstComposite: ', "dca"', BestSubset: ', "branch-and-bound"'}
+    around = {Composite: ', "dca"', GeneralComposite: ', "dca"', BestSubset: ', "branch-and-bound"'}
     other = '"auto"' + around.get(type(forms[-1]), "")
     return ParameterError(
         f"solver: expected {other}, a solver instance or one of {', '.join(names)}; got {brief(requested)}"

@@ -180,7 +180,10 @@ def _height(heights: SupportFunction, d: cp.Expression) -> cp.Expression:
     height = cp.suppfunc(z, conic.constraints)(data.scale * d)
 
     def proven() -> float | None:
-        """Return the proven upper bound at d, None if d has no value: CVXPY's own rounds d."""
+        """Return the proven upper bound of the support function at d, None if d has no value.
+
+        CVXPY's own value rounds d to nine digits, and fails if d has no value.
+        """
         return None if d.value is None else heights(np.asarray(d.value)).value
 
     height._value_impl = proven

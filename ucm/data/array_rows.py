@@ -78,7 +78,10 @@ def _signatures(X: Any) -> dict[Path, Signature]:
 
 
 def _by_reads(X: Any) -> Any:
-    """Return a `_MappedFile` for a memory map, as access to one that was truncated kills the process."""
+    """Return a `_MappedFile` for a contiguous memory map that is no view, any other array unchanged.
+
+    Access to a memory map of a truncated file kills the process, and its pages count as process memory.
+    """
     maps_file = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
     return _MappedFile(X) if maps_file and X.filename and X.flags.forc else X
 

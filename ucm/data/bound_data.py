@@ -134,9 +134,10 @@ def refuse_squares(scale: float, statistic: str) -> None:
 
 
 class GramSpace(Space):
-    """The feature space of a kernel: `<w, c> = sum w_i c_i`, `||c||^2 = c'K c`, `K c / ||c||` dual to c.
+    """The feature space of a kernel: coefficients c stand for `sum_i c_i phi(x_i)`, scores for dual vectors.
 
-    Coefficients c stand for `sum_i c_i phi(x_i)`; only the Euclidean norm has a meaning.
+    `<w, c> = sum_i w_i c_i`, `||c||^2 = c'K c`, and the dual vector of c is `K c / ||c||`: only the
+    Euclidean norm of the feature space has a meaning.
     """
 
     resolution: ClassVar[float] = 1e-7  # a norm is the root of a difference
@@ -395,7 +396,10 @@ class Data:
 
     @_once
     def mean(self, kind: str, group: Hashable = None) -> Vec:
-        """Return the weighted mean (n,) of a kind and group; of a class exact in constant dense features."""
+        """Return the weighted mean (n,) of a kind and group.
+
+        For `pos` and `neg` it is exact in the constant features of a dense table.
+        """
         if self.moments is not None:
             return self.moments[kind, group].mean
         count, counts = self.rows(kind, group).size, self._counts(kind, group)
@@ -423,7 +427,10 @@ class Data:
 
     @_once
     def covariance(self, kind: str, group: Hashable = None) -> NDArray[np.float64]:
-        """Return the weighted 1/m covariance (n, n) of a kind and group; 0 for a feature that only rounds."""
+        """Return the weighted 1/m covariance of a kind and group, dense (n, n).
+
+        Its entries are exactly 0 for a feature that varies by rounding only.
+        """
         if self.moments is not None:
             return self.moments[kind, group].covariance
         F = self.covariance_factor(kind, group)

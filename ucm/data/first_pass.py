@@ -37,7 +37,11 @@ def _look(
 
 
 def drawn(X: Matrix, y: ArrayLike, steps: tuple[int, int]) -> Drawn:
-    """Draw one of every `steps[0]` rows of class +1, `steps[1]` of class -1 of a block, without a period."""
+    """Draw one of every `steps[0]` rows of class +1 and of every `steps[1]` rows of class -1 of a block.
+
+    The indices have no period and differ between blocks, so that a class with few rows in each block is drawn
+    in some block.
+    """
     y = np.asarray(y, dtype=np.float64)
     first = X[:1].data if sparse.issparse(X) else X[:1]
     rng, chosen = np.random.default_rng(zlib.crc32(first.tobytes())), []
@@ -223,7 +227,11 @@ def _step(source: RowSource) -> int:
 def first_pass(
     source: RowSource, factors: Factors | None = None, class_weight: ClassWeight = None
 ) -> RowData:
-    """Validate and count all rows, draw a sample, and return `RowData`; `DataError` for what is no data."""
+    """Validate and count all rows, draw a sample, and return `RowData`.
+
+    The `factors` are given where rows have weights or groups. Raises `DataError` for NaN or inf, no samples,
+    labels other than both -1 and +1, invalid weights or groups.
+    """
     if source.m == 0:
         refuse_empty()
     step = _step(source)

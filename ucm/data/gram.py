@@ -86,9 +86,10 @@ def sliced(n: int, step: int) -> list[slice]:
 
 
 class Gram:
-    """The Gram matrix of m samples, by entries on demand within `limit` bytes, and the last product.
+    """The Gram matrix of m samples, with entries computed on demand and a cache of the last product.
 
-    X holds the samples, or the (m, m) matrix itself for a precomputed kernel.
+    X holds the samples, or the (m, m) matrix itself for a precomputed kernel; `limit` is the largest number
+    of bytes of the entries that a solver stores.
     """
 
     def __init__(self, kernel: Kernel, X: Matrix, limit: int = 200 * MEGABYTE) -> None:

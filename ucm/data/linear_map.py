@@ -76,9 +76,10 @@ def stored_entries(X: Matrix) -> int:
 
 
 class RowMap(LinearMap):
-    """The linear map `q -> sum_i s_i q_i (x_i - c)` of the rows x_i of X (d, n), not copied; c None for 0.
+    """The linear map `q -> sum_i s_i q_i (x_i - c)` for vectors x_i in the rows of a matrix.
 
-    s are (d,) factors of the rows, or one of all; None for 1.
+    X is a (d, n) array or CSR matrix, which is not copied, s (d,) factors of the rows, or one factor of all,
+    None for 1, and c (n,) the center, None for 0.
     """
 
     def __init__(self, X: Matrix, s: Vec | float | None = None, c: Vec | None = None) -> None:

@@ -151,7 +151,8 @@ def united(a: Moments | None, b: Moments | None) -> Moments | None:
 def without_each(parts: Sequence[Moments | None]) -> list[Moments | None]:
     """Return for each part the moments of the union of all others; None for an empty union.
 
-    Leading and trailing unions are merged, 3 merges a part, where subtraction would cancel.
+    Unions of leading and of trailing parts are merged, 3 merges for each part: subtraction from the total
+    would lose the moments of the other parts by cancellation, if the subtracted part is far away.
     """
     front = [None, *accumulate(parts, united)]
     back = [None, *accumulate(parts[::-1], united)]

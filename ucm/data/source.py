@@ -332,7 +332,10 @@ class View(RowSource):
 
 
 def _fold_of_rows(X: Matrix, y: np.ndarray, count: int, classes: np.ndarray) -> NDArray[np.intp]:
-    """Return the fold of every row: those of a label take turns, from a fold drawn by the first row."""
+    """Return the fold of every row of a block.
+
+    The rows of a label take the folds in turn, from a random fold on; the seed is the first row of the block.
+    """
     labels, folds = untagged(y)[0], np.zeros(len(y), dtype=np.intp)
     first = X[:1].data if sparse.issparse(X) else np.ascontiguousarray(X[:1])
     rng = np.random.default_rng(zlib.crc32(first.tobytes()))
@@ -363,7 +366,10 @@ def _relabelled(X: Matrix, y: np.ndarray, positive: object, negative: object) ->
 
 
 class Labelled(View):
-    """A view with label +1 for one class and -1 for another one (of m rows in all) or for all others."""
+    """A view of a source with label +1 for one class and -1 for another class or all other classes.
+
+    If `negative` is the label of another class, the rows of further classes are dropped, and m are left.
+    """
 
     def __init__(
         self, inner: RowSource, positive: object, negative: object = None, m: int | None = None
@@ -382,7 +388,11 @@ class Labelled(View):
 
 
 def signed_rows(rows: RowSource, pos_label: object) -> tuple[RowSource, tuple[object, object]]:
-    """Return rows with labels -1 and +1, and the labels of class -1 and class +1 (`pos_label`, None: ±1)."""
+    """Return rows with labels -1 and +1, and the original labels of class -1 and class +1.
+
+    `pos_label` is the original label of class +1; None if the labels are -1 and +1 already. Raises as
+    `classes_of`.
+    """
     if pos_label is None:
         return rows, (-1, 1)
     negative, positive = signed_classes(classes_of(rows.labels(), pos_label)[0], pos_label)
@@ -441,7 +451,10 @@ class WeightedRows(View):
 
 
 def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
-    """Return the source with the features `names` of a fit in their order, if both have names."""
+    """Return the source with the features `names` of a fit in their order; raise `DataError` without all.
+
+    The source itself is returned if it has no names, or these names in this order, or if `names` is None.
+    """
     if names is None or source.features is None or list(names) == source.features:
         return source
     places = places_of(names, source.features)

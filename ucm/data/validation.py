@@ -375,7 +375,7 @@ def read_quantities(
 ) -> dict[str, Vec]:
     """Return the validated values of quantities of m samples by name; raise `DataError` for others.
 
-    A quantity in `columns` has so many numbers for each sample.
+    `columns` has the number of values for each sample, by the name of a quantity that has several.
     """
     match per_sample:
         case None:
@@ -388,13 +388,16 @@ def read_quantities(
             )
     quantities = {}
     for name, values in given.items():
+        kind = ""
         try:
-            v = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values, dtype=np.float64)
+            v = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+            kind = "" if v.dtype.kind in "biufO" else f", entries of the type {v.dtype}"
+            v = np.empty(0) if kind else v.astype(np.float64)
         except (TypeError, ValueError):
             v = np.empty(0)
         shape = (m, columns[name]) if name in columns else (m,)
         if np.ma.is_masked(values) or v.shape != shape or not np.isfinite(v).all():
-            got = "NaN or inf" if v.shape == shape else brief(values)
+            got = "NaN or inf" if v.shape == shape else brief(values) + kind
             size = "one per row of X"
             if name in columns:
                 size = f"of shape {shape}, one for each row of X and each class"

@@ -24,7 +24,11 @@ ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
 
 @dataclass(frozen=True)
 class EffectiveWeights:
-    """The sample weights (numbers of copies, m their sum) and class factors (m stays) of two classes."""
+    """The sample weights and class factors of a two-class problem.
+
+    The weight of a sample is a number of copies, and m is the sum of these weights. A class factor multiplies
+    the weights of the samples of a class and leaves m as it is.
+    """
 
     classes: tuple[float, float] = (1.0, 1.0)  # factors of class +1 and of class -1
     samples: Vec | None = None  # (m,) weights of the samples, positive; None where all are 1
@@ -204,7 +208,11 @@ def members_in(group: np.ndarray, label: object) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Factors:
-    """Factors of the weights of rows: by class a summand for the label of a group, or None for all rows."""
+    """Factors that multiply the weights of rows, by class and group.
+
+    `plus` and `minus` are summands of the factor in class +1 and class -1, by the label of a group, or None
+    for all rows of the class.
+    """
 
     plus: Mapping[object, float] = field(default_factory=lambda: {None: 1.0})
     minus: Mapping[object, float] = field(default_factory=lambda: {None: 1.0})

@@ -63,7 +63,7 @@ from ucm.estimators.validation import (
     has_direction,
     kernel_options,
     normal_in_features,
-    offset_columns,
+    offset_of,
     offsets,
     requests_of,
     samples_of,
@@ -383,9 +383,9 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
             `set_fit_request(subgroup=True)`.
         **per_sample : (m,) arrays of numbers
             The values of the quantities `ucm.per_sample(name)` of the model, by name, as `radius=r`. The
-            offset of the scores of k > 2 classes is (m, k): the one of a problem is the difference of its two
-            columns, or against the rest the column of the class.
-            scikit-learn's tools pass them on with metadata routing; they need no request.
+            offset of the scores of k > 2 classes is (m, k): a problem of two classes has the difference of
+            their columns, one against the rest the column of the class. scikit-learn's tools pass the values
+            on with metadata routing; they need no request.
         """
         with fitted_anew(self):
             check_options(self)
@@ -565,7 +565,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         """Return the decision values, (m, problems), one column for each two-class problem."""
         check_is_fitted(self)
         if is_stored(X):
-            if offset_columns(self.declared_model, 0):
+            if offset_of(self.declared_model):
                 raise CompositionError(
                     "Classifier: expected samples in memory for a model with an offset of the scores, got "
                     f"rows that are read block by block, {brief(X)}; give arrays"
@@ -657,7 +657,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         """
         check_is_fitted(self)
         model = self.declared_model
-        if offset_columns(model, 0):
+        if offset_of(model):
             raise CompositionError(
                 f"to_sklearn: expected a model without an offset of the scores, got {brief(model)}; "
                 "scikit-learn has none, so add it to decision_function"

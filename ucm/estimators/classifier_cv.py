@@ -441,11 +441,11 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         """Return the score of `best_estimator_` by `scoring`, by default its accuracy."""
         check_is_fitted(self)
         if self.scoring is None or is_stored(X):
-            return self.best_estimator_.score(X, y, sample_weight, **per_sample)
+            return HeldOutScores.at(self.best_estimator_, X, per_sample).score(X, y, sample_weight)
         scoring: Any = self.scoring
         scorer: Any = check_scoring(self.best_estimator_, scoring)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return scorer(self.best_estimator_, X, y, **weights)
+        return scorer(HeldOutScores.at(self.best_estimator_, X, per_sample), X, y, **weights)
 
 
 @dataclass(frozen=True)
@@ -530,6 +530,18 @@ class HeldOutScores(Classifier):
         """Return the stand-in for a classifier of these classes."""
         stand_in = cls(**clf.get_params(deep=False))
         stand_in.classes_ = classes
+        return stand_in
+
+    @classmethod
+    def at(cls, fitted: Any, X: Any, per_sample: Mapping[str, object]) -> Any:
+        """Return a stand-in at samples with an offset, which scorers do not pass on; else the estimator."""
+        if not per_sample:
+            return fitted
+        if isinstance(fitted, Pipeline):
+            X = fitted[:-1].transform(X) if len(fitted.steps) > 1 else X
+            fitted = fitted.steps[-1][1]
+        stand_in = cls.of(fitted, fitted.classes_)
+        stand_in.given_ = fitted._scores(X, **per_sample)
         return stand_in
 
     def _scores(self, X: object, **per_sample: object) -> NDArray[np.float64]:

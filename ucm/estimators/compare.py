@@ -21,6 +21,7 @@ from scipy.special import stdtr
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
 from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
@@ -55,7 +56,7 @@ from ucm.estimators.classifier import Classifier
 from ucm.estimators.classifier_cv import ClassifierCV, Head, HeldOutScores
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.progress import live_table
-from ucm.estimators.validation import cloned, folds_of, labels_of, offset_columns
+from ucm.estimators.validation import cloned, folds_of, labels_of, offset_columns, offset_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit
@@ -450,9 +451,11 @@ def _takes(estimator: BaseEstimator, tag: str) -> bool:
 
 def _model_of(estimator: Any) -> Any:
     """Return the model of a `Classifier`, or of that inside of a `ClassifierCV`; None for others."""
-    while estimator is not None and not isinstance(estimator, Classifier):
-        estimator = getattr(estimator, "estimator", None)
-    return None if estimator is None else estimator.declared_model
+    if isinstance(estimator, ClassifierCV):
+        inner: Any = estimator.estimator
+        inner = inner.steps[-1][1] if isinstance(inner, Pipeline) else inner
+        estimator = inner if hasattr(inner, "fit") else Classifier(inner)
+    return estimator.declared_model if isinstance(estimator, Classifier) else None
 
 
 def _requesting(clf: Any) -> Any:
@@ -601,12 +604,9 @@ def _fold(
         weights = {"sample_weight": tags["sample_weight"][test]}  # a plain function takes none
     given = {n: v[train] for n, v in tags.items() if v is not None and _takes(estimator, n)}
     fitted, seconds = _fitted(estimator, part_of(X, train, *columns), y[train], **given)
-    offset = {name: tags[name][test] for name in offset_columns(_model_of(estimator), 0) if name in tags}  # type: ignore[index]
-    held, judged = part_of(X, test, *columns), fitted
-    best = getattr(fitted, "best_estimator_", fitted)
-    if offset and isinstance(best, Classifier):  # a scorer passes no offset on
-        judged = HeldOutScores.of(best, best.classes_)
-        judged.given_ = best._scores(held, **offset)
+    name, held = offset_of(_model_of(estimator)), part_of(X, test, *columns)
+    offset = {name: tags[name][test]} if name in given else {}  # type: ignore[index]
+    judged = HeldOutScores.at(getattr(fitted, "best_estimator_", fitted), held, offset) if offset else fitted
     score = scorer(judged, held, y[test], **weights)
     return _described(fitted, float(score), seconds)
 

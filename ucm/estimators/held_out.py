@@ -32,6 +32,7 @@ from ucm.estimators.validation import (
     has_direction,
     kernel_options,
     normal_in_features,
+    offset_of,
     solve_options,
     with_bias,
 )
@@ -225,7 +226,7 @@ def _solved(
             else:
                 normal = normal_in_features(search.model, solution, held.shape[1])
                 scores = held @ normal + solution.b
-            offset = getattr(search.model, "offset", None)
-            known = 0.0 if offset is None else problems.quantities(pair, test)[offset.name]
+            offset = offset_of(search.model)
+            known = 0.0 if offset is None else problems.quantities(pair, test)[offset]
             S[:, places.index(k)] = scores + known
     return S

@@ -165,16 +165,22 @@ def requests_of(routing: MetadataRequest, model: Node) -> MetadataRequest:
     """
     for name in quantities_of(model):
         routing.fit.add_request(param=name, alias=True)
-    for name in offset_columns(model, 0):
+    if offset := offset_of(model):
         for method in (routing.predict, routing.decision_function, routing.predict_proba, routing.score):
-            method.add_request(param=name, alias=True)
+            method.add_request(param=offset, alias=True)
     return routing
 
 
-def offset_columns(model: Node, classes: int) -> dict[str, int]:
-    """Return the columns of the offset of the scores by its name; empty without one, or for two classes."""
+def offset_of(model: Node | None) -> str | None:
+    """Return the name of the offset of the scores; None without one."""
     offset = model.offset if isinstance(model, Objective) else None
-    return {} if offset is None or classes == 2 else {offset.name: classes}
+    return None if offset is None else offset.name
+
+
+def offset_columns(model: Node | None, classes: int) -> dict[str, int]:
+    """Return {name: columns} of an offset with a column for each class; empty without one, or for two."""
+    name = offset_of(model)
+    return {} if name is None or classes == 2 else {name: classes}
 
 
 def offsets(model: Node, per_sample: Mapping[str, object], m: int, classes: int) -> NDArray[np.float64]:
@@ -182,15 +188,15 @@ def offsets(model: Node, per_sample: Mapping[str, object], m: int, classes: int)
 
     Raises `DataError` where it is missing or no such array, `ParameterError` for any other name.
     """
-    names = list(offset_columns(model, 0))
-    if unused := [name for name in per_sample if name not in names]:
+    name = offset_of(model)
+    if unused := [given for given in per_sample if given != name]:
+        known = "no quantity" if name is None else repr(name)
         raise ParameterError(
-            f"Classifier: expected {', '.join(map(repr, names)) or 'no quantity'} of each sample to predict "
-            f"from, got {unused[0]!r} too; leave it out"
+            f"Classifier: expected {known} of each sample to predict from, got {unused[0]!r} too; leave it "
+            "out"
         )
-    if not names:
+    if name is None:
         return np.zeros((m, 1))
-    (name,) = names
     if name not in per_sample:
         raise DataError(
             f"per_sample({name!r}): expected the offset of the score of each sample, got none; give it, as "

@@ -39,7 +39,7 @@ class Certified(NamedTuple):
 
 
 def fault(suspect: str, *declared: Node) -> str:
-    """Return the text of an error about contradicting bounds: custom classes, else the suspect here."""
+    """Return the text of an error about contradicting bounds, which blames custom classes or the suspect."""
     classes = {type(node) for root in declared for node in root.walk()}
     custom = {cls.__name__ for cls in classes if cls.__module__.split(".")[0] != "ucm"}
     if not custom:

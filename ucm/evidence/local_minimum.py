@@ -66,9 +66,13 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
 
 
 def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str | None:
-    """Return None if (w, b), under penalties by weight, is proven a strict local minimum, else why not."""
+    """Return None if (w, b) is proven to be a strict local minimum, else the reason for no proof.
+
+    The penalties of the model are sums over the weights w_j.
+    """
     n = w.size
-    margin = data.y * (np.asarray(data.X @ w).ravel() + b) + model.shift(data.y, data.per_sample)
+    known = data.y * model.shift(data.y, data.per_sample)
+    margin = data.y * (np.asarray(data.X @ w).ravel() + (b + known))
     step = _AT_KINK * (1.0 + np.abs(margin))
     losses = loss_slopes(model, data, margin - step), loss_slopes(model, data, margin + step)
     penalties = _penalty_slopes(model, w)

@@ -17,7 +17,7 @@ from ucm.evidence.certificate import fault, of_objective
 from ucm.evidence.feasible_point import moved_inside, projected
 from ucm.evidence.penalty_split import split_by_program
 from ucm.evidence.support import SupportFunction
-from ucm.forms.bound import FeatureNormal, Normal, SampleDual, lower_bound
+from ucm.forms.bound import FeatureNormal, Normal, SampleDual, centred, lower_bound
 from ucm.forms.flips import FlippedSamples
 from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import lifted, lifted_plane
@@ -98,7 +98,7 @@ def certify_objective(
         normal = FeatureNormal(data.X, w)
     G, H = model.dc()
     shift = model.shift(data.y, data.per_sample)
-    margin = data.y * (normal.scores + b) + shift
+    margin = data.y * (normal.scores + (b + data.y * shift))  # b and offsets may cancel
     primal = _loss(model, data, margin) + normal.value(model.penalty)
     if model.intercept is None and b != 0.0:  # no point of the problem
         primal = np.inf
@@ -122,6 +122,8 @@ def certify_objective(
     if primal < dual:  # only then the size of the terms matters
         at_zero = _loss(model, data, np.zeros(data.m))
         cancelled = sum(normal.value(R) for R in G.penalties) + float(np.abs(plane.margin) @ np.abs(margin))  # type: ignore[arg-type]
+        known = np.abs(centred(data.y, shift) if free else shift)
+        cancelled += float(np.sum(np.abs(_slopes(G, data, margin)) * known))
         # where a kernel is indefinite, the dual may exceed the primal objective
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)
     kind = "local" if H.losses or H.penalties else "global"
@@ -137,7 +139,10 @@ def certify_flips(
     tol: float,
     multipliers: Sequence[Vec | None],
 ) -> Certificate:
-    """Return the certificate of (w, b) for a Wasserstein ball with label flips, by two dual points."""
+    """Return the certificate of (w, b) for a Wasserstein ball with label flips.
+
+    The parts of flipped labels are those of the solver, then those that fit the slopes and the margins.
+    """
     c, margin = data.factors / data.factors.sum(), data.y * (normal.scores + b)
     here = FlippedSamples(model, data.X, data.y, c, normal.w, margin, model.intercept is not None)
     primal, bound, violation = here.height if b == 0.0 or here.free else np.inf, -np.inf, np.inf
@@ -271,7 +276,9 @@ def _members(sets: Sequence[UncertaintySet], data: Data, q: Sequence[Vec]) -> tu
 def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weights: Vec) -> tuple[Vec, ...]:
     """Return the multipliers of each constraint of a convex objective, from the weights of the samples.
 
-    What the other terms leave of the weighted samples is a combination of the rows that hold with equality.
+    The sum of the weighted samples y_i x_i is a subgradient of the penalty at w. What the gradients of the
+    other terms, or their parts of the best split, leave of it is a combination of the rows that hold with
+    equality.
     """
     terms: tuple = model.dc()[0].penalties
     sizes = [len(R.A) for _, R in constraints_of(terms, data.n)]
@@ -344,7 +351,7 @@ def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) 
     w, b = lifted_plane(model, w, b)
     model, data = lifted(model, data)
     H = model.dc()[1]
-    margin = data.y * (data.X @ w + b) + model.shift(data.y, data.per_sample)
+    margin = data.y * (data.X @ w + (b + data.y * model.shift(data.y, data.per_sample)))
     for loss in H.losses:
         if loss.slope() is None or (np.abs(margin - loss.offset) <= tol).any():
             return False

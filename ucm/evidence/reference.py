@@ -160,7 +160,11 @@ def majorant(
 def joint_cvxpy(
     joint: JointLoss, t: cp.Variable, data: Data, scope: Scope
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """Return a joint loss at the margins t in CVXPY: the support function at bounds s, with constraints."""
+    """Return a joint loss at the margins t in CVXPY, with its constraints.
+
+    It is the support function of its weights at an upper bound s of the losses, as the weights are not
+    negative.
+    """
     means = joint.means(lambda rows: joint.loss.cvxpy(t[rows], 1.0, scope), data)
     s = cp.Variable(means.shape[0], name="s")
     q, inside = joint.weights_cvxpy(data, scope)
@@ -276,7 +280,11 @@ class Verification:
 def explained(
     verification: Verification, problem: Problem, solution: Solution, arbiter: Callable[[], Verification]
 ) -> Verification:
-    """Return a comparison with the side that is wrong: the reference if the arbiter refutes it, else ours."""
+    """Return a comparison that differs with the side that is wrong.
+
+    The reference is wrong if Clarabel, the `arbiter`, confirms a proven solution. Otherwise the answer is
+    diagnosed against the reference.
+    """
     if verification.agrees or solution.answer is None:
         return verification
     certificate, value = solution.certificate, verification.reference_objective
@@ -386,7 +394,7 @@ def compared(
 def verify(
     model: RobustMargin, data: Data, solution: Solution, tol: float = 1e-6, **options: object
 ) -> Verification:
-    """Solve the CVXPY problem of a set and compare optimum, for p = 2 also point, with a solution."""
+    """Solve the CVXPY problem of a set; compare its optimum, and for p = 2 its point, with a solution."""
     reference = reference_problem(model, data)
     result = solved(reference.unit, options, reference.z)
     if result.point is None:

@@ -114,7 +114,10 @@ def _sums_of_hulls(form: RowHulls, proof: HullProof) -> HullSums:
 
 
 def _moved_into_hulls(form: RowHulls, sums: HullSums) -> tuple[float, float]:
-    """Return an upper bound of the distance from x to the set, by `RowHulls.within`, and the violation."""
+    """Return an upper bound of the distance from x to the set, and the violation of its weights.
+
+    Equal and uniform weights, mixed in by `RowHulls.within`, give weights of the set.
+    """
     kept, shift = form.within(sums.totals, sums.heights)
     change = (1.0 - kept) * sums.totals + shift * form.data.counts
     longest = math.sqrt(form.n) * form.data.scale

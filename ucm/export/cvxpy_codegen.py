@@ -62,7 +62,7 @@ _ROOT = [
 
 
 class _ByName(Scope):
-    """The scope that records the formula of every `cvxpy.Parameter`, by its id in `texts`."""
+    """The scope that records for every `cvxpy.Parameter`, by its id, the formula of its hyperparameter."""
 
     scaled = False
 
@@ -96,7 +96,8 @@ class _ByName(Scope):
 class _Example:
     """A random data set for a model, with the source text of arrays computed from this data set.
 
-    `counts` has the numbers of samples and features, `definitions` the samples, `values` all by their text.
+    `counts` are the numbers of samples and of features by their text; `definitions` are the texts that
+    define the samples, and `values` the values of all names.
     """
 
     def __init__(self, model: Node, seed: int) -> None:
@@ -412,7 +413,10 @@ class _Program:
         ]  # fmt: skip
 
     def _joint(self, joint: JointLoss, t: cp.Variable) -> tuple[cp.Variable, list[str]]:
-        """Return a variable that bounds a joint loss, and the texts of its constraints, dualised by CVXPY."""
+        """Return a variable that stands for a joint loss, and the texts of its constraints.
+
+        It bounds the support function of the weights q at a bound s of the losses, which CVXPY dualises.
+        """
         data, printer = self.example.data, self.printer
         means = joint.means(lambda rows: joint.loss.cvxpy(t[rows], 1.0, self.scope), data)
         q, inside = joint.weights_cvxpy(data, self.scope)

@@ -119,7 +119,8 @@ def code(x: object) -> str:
 class ExpressionPrinter:
     """A printer of CVXPY expressions as Python source; `definitions` are the variables and matrices.
 
-    `parameter` and `array` (or None: literal) give texts of these; `reserved` are names in use.
+    `parameter` gives the text of a `cvxpy.Parameter`, `array` that of a constant array, or None for a
+    literal one; `reserved` are names that the program uses.
     """
 
     def __init__(

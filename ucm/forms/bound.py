@@ -141,6 +141,11 @@ def balance(signed: Vec, excess: float = 0.0) -> tuple[Bound, float]:
     return 1.0 if f_up == f_down == 1.0 else np.where(signed > 0.0, f_up, f_down), missed
 
 
+def centred(y: Vec, shift: Bound) -> Bound:
+    """Return `y_i (o_i - median of o)` of offsets `y_i o_i`, to which a free intercept adds a constant."""
+    return shift - y * np.median(y * shift) if np.any(shift) else shift
+
+
 def clipped(s: Vec, loss: ConvexLoss) -> Vec:
     """Return slopes clipped to the domain of l*; of few entries faster than `numpy.clip`."""
     low, high = loss.ends
@@ -188,7 +193,8 @@ class SampleDual(Dual):
         shift: Bound = 0.0,
     ) -> None:
         self.y, self.margin, self.tilt, self.shares, self.free = y, margin, tilt, shares, free
-        self.shift = shift
+        # y'beta = 0 up to rounding, so that a common offset would leave its size times that
+        self.shift = centred(y, shift) if free else shift
         self.class_sum = class_sum
         self.terms, beta = terms, tilt  # of the base point; None for 0
         self.base: list[Bound] = []
@@ -242,7 +248,10 @@ class SampleDual(Dual):
         return float(np.abs(self.combination).sum())
 
     def moved(self, rows: NDArray[np.float64], missed: Vec) -> SampleDual | None:
-        """Return the point after the least change of beta, in units of the room of the slopes; twice."""
+        """Return the point after the least change of beta, in units of the room of the slopes.
+
+        The normal equations of the change leave an error, which another move corrects.
+        """
         if self.class_sum is not None:
             return None
         slopes, room = np.zeros(self.y.size), np.zeros(self.y.size)
@@ -371,7 +380,10 @@ def split_at_kinks(terms: Terms, margin: Vec, slopes: Vec | None) -> list[Vec]:
 
 
 def _bracket(above: Callable[[Vec], NDArray[np.bool_]], margin: Vec) -> tuple[Vec, Vec]:
-    """Return an interval of margins around the last t at which `above`, which falls, holds (kinks)."""
+    """Return an interval of margins around the last t at which `above` holds; it falls from True to False.
+
+    The two margins differ at a kink, or where a loss is too steep for double precision.
+    """
     with np.errstate(over="ignore"):
         size = np.maximum(np.abs(margin), 1.0)
         low = high = margin

@@ -231,7 +231,10 @@ class SumOfHulls:
         return least_of_tangents(at, first)
 
     def nearest_kink(self, w: Vec, d: Vec) -> float:
-        """Return the least t > 0 of a kink along `w + t d`, else inf: equation (29) of Barbero et al."""
+        """Return the least t > 0 at which another sample meets a threshold along `w + t d`; else inf.
+
+        Barbero, Takeda and Lopez (2015), equation (29); ties are ordered by the scores of d.
+        """
         s, move = self.scores(w), self.scores(d)
         tolerance = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
         still = _TIED * max(float(np.abs(move).max(initial=0.0)), 1e-300)

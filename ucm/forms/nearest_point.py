@@ -12,7 +12,7 @@ from ucm.forms.solver import Solver
 
 
 class NearestPoint(Solver[MinNorm]):
-    """Base class of solvers of reduced hulls by inner products; `weighted` if with bounds a sample."""
+    """Base class of solvers of reduced hulls by inner products; `weighted` for a bound of each sample."""
 
     weighted: ClassVar[bool] = True
 

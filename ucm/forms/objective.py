@@ -114,8 +114,8 @@ class Composite:
     stored : entries of the bound data, the unit of half a pass; 0 for those of X
     tilt : the linear function <v, t> + <u, w> that is subtracted; None for 0
     intercept : False for b = 0
-    worst : further losses, of a `WorstComposite` only
-    shift : sigma, (m,) or 0, the offsets of the scores times the labels, of a `WorstComposite` only
+    worst : further losses, of a `GeneralComposite` only
+    shift : sigma, (m,) or 0, the offsets of the scores times the labels, of a `GeneralComposite` only
     """
 
     X: Matrix
@@ -250,7 +250,7 @@ class Composite:
         )
 
     def margins(self, w: Vec, b: float) -> Vec:
-        return self.y * (self.X @ w + b) + self.shift
+        return self.y * (self.X @ w + (b + self.y * self.shift))
 
     def adjoint(self, beta: Vec) -> Vec:
         """Return the adjoint of the linear margin map at beta, `sum_i beta_i y_i x_i`."""
@@ -328,8 +328,8 @@ class Composite:
         return value, value - self.fixed(margin, answer.multipliers).lower_bound(answer.slopes, margin, w)[0]
 
 
-class WorstComposite(Composite):
-    """A composite problem with worst means beside its other losses, or offsets, which few solvers take."""
+class GeneralComposite(Composite):
+    """A composite problem with worst means or offsets of the scores, which few solvers take."""
 
 
 def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
@@ -350,14 +350,14 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
 
 
 def class_totals(c: Vec | None, y: Vec) -> Vec:
-    """Return the weights of class +1 and class -1; at w = 0 a loss is one of two samples with these."""
+    """Return the total weights of class +1 and class -1: at w = 0 a loss is that of two such samples."""
     return np.array([members.sum() if c is None else c[members].sum() for members in (y > 0.0, y < 0.0)])
 
 
 def weighed(
     losses: tuple[ConvexLoss, ...], data: Data
 ) -> tuple[tuple[ConvexLoss, ...], tuple[Vec | None, ...]]:
-    """Return the distinct losses, whatever their class or group, and their weights of all samples."""
+    """Return the distinct losses and their sample weights, 0 outside of the class or group of a loss."""
     weights: dict[ConvexLoss, Vec | None] = {}
     for loss in losses:
         everywhere, factor = of_all(loss)
@@ -453,7 +453,7 @@ class DifferenceOfConvex:
         varies = tuple(h.only is None for h in every)
         worst = tuple(itertools.compress(every, varies))
         shift, free = model.shift(data.y, data.per_sample), model.intercept is not None
-        kind = WorstComposite if worst or np.any(shift) else Composite
+        kind = GeneralComposite if worst or np.any(shift) else Composite
         penalties = joined(G.penalties, data.n)
         form = kind(data.X, data.y, losses, penalties, weights, intercept=free, worst=worst, shift=shift)
         losses, weights = weighed(H.losses, data)
@@ -498,8 +498,10 @@ class DifferenceOfConvex:
         intercept: then b is its weight times its value.
         """
         G, losses = self.G, (*self.G.every_loss, *self.losses)
-        last = np.unique(G.X[:, [-1]].toarray() if sparse.issparse(G.X) else G.X[:, -1])
-        unit = 0.0 if G.intercept or last.size > 1 else float(last[0])
+        unit = 0.0  # the value of the feature of a penalised intercept
+        if not G.intercept:
+            last = np.unique(G.X[:, [-1]].toarray() if sparse.issparse(G.X) else G.X[:, -1])
+            unit = float(last[0]) if last.size == 1 else 0.0
 
         def at(b: float) -> Answer:
             w = np.zeros(G.n)

@@ -64,7 +64,7 @@ class Answer:
         set has the expected length of the nearest point; over losses None with a kernel
     b : the bias, of losses
     slopes : (m,) minus the slopes of the losses at the margins, a dual point; of `HingeDual` the multipliers
-    multipliers : of the couplings, scaled to `||w||_p = 1`; of `WorstComposite` the maximal q of every
+    multipliers : of the couplings, scaled to `||w||_p = 1`; of `GeneralComposite` the maximal q of every
         worst mean
     status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted" (by the
         monitor), or "indefinite" for a kernel

@@ -136,9 +136,9 @@ class UnitNorm:
         return [c if box is None else box.project(0.0 * c) for box, c in boxes]
 
     def start(self) -> Vec:
-        """Return the difference of the barycentres or, if 0, the thinnest coordinate, moved to finite f.
+        """Return the default start: the difference of the barycentres or, if 0, the thinnest coordinate.
 
-        Barbero, Takeda and Lopez (2015), section 5.5.
+        It is moved to where f is finite. Barbero, Takeda and Lopez (2015), section 5.5.
         """
         v = self.inside(self.lower(self.image.matvec(self.centers())))
         scale = max((float(b.map.column_norms().max(initial=0.0)) for b in self.image.blocks), default=0.0)

@@ -133,7 +133,7 @@ def _key(x: object) -> object:
 
 REGISTRY: dict[str, type[Node]] = {}
 """The node classes by their `registered_name`."""
-_SHOWN = 100  # entries of an array in source text, of which a longer one has the first and the last
+_SHOWN = 100  # entries of an array in source text; of more, the first and the last two stand there
 _DEEPEST = 100  # largest depth of a tree: functions of trees are recursive, as in CVXPY
 
 
@@ -505,7 +505,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 @functools.cache
 def _stored_as(hint: Any) -> Callable[[object, str], object]:
-    """Return the function from a value and its place to the form that an annotation asks for."""
+    """Return the function from a value, and its place in words, to its stored form, as an annotation asks."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     literals = [word for k in kinds if get_origin(k) is Literal for word in get_args(k)]
     tuples = [get_args(k) for k in kinds if get_origin(k) is tuple]
@@ -584,7 +584,7 @@ def each(x: object, change: Callable[[Node], Node]) -> Any:
 
 
 def source(x: object) -> str:
-    """Return source text that evaluates to a value equal to the field value x, of short arrays only."""
+    """Return source text that evaluates to a value equal to x; it has the ends of a long array only."""
     match x:
         case float():
             return number_source(x)

@@ -340,8 +340,8 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def with_offset(self, offset: PerSample | None) -> Objective:
         """Return the objective whose scores are `w'x_i + b + o_i`, o_i a value that is known for each sample.
 
-        The offset is the word of generalised linear models: a log odds of the classes, the score of another
-        classifier, or minus y_i times a margin that differs by sample.
+        As in generalised linear models, it is a prior log odds of the classes, the score of another
+        classifier, or `-y_i c_i` for the margin `1 + c_i` of a sample in place of 1.
 
         Parameters
         ----------
@@ -585,7 +585,7 @@ def _factor(c: object, term: object) -> Scalar:
 
 
 def multiplied(factor: Scalar, term: Any) -> Any:
-    """Return a factor times a loss, a penalty, an objective or a subtracted part, term by term."""
+    """Return a factor times a loss, a penalty, an objective or a subtracted part; of a sum term by term."""
     if factor == 1.0:
         return term
     match term:

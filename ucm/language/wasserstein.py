@@ -83,8 +83,8 @@ class WassersteinObjective(Objective):
     ----------
     loss : ConvexLoss
         `Hinge()`, `HuberHinge()` or `Logistic()`.
-    intercept, scaling : optional
-        As in `Objective`; the intercept is not penalised.
+    intercept, scaling, offset : optional
+        As in `Objective`; the intercept is not penalised, and there is no offset.
     eps : float or Param
         The radius of the ball, positive.
     kappa : float or Param, optional

@@ -30,7 +30,11 @@ def _take_control() -> None:
 
 
 class _OneThread:
-    """Context with one BLAS thread for the process, until the last thread, by `inside`, leaves it."""
+    """Context with one BLAS thread: the first that enters sets the limit, the last that leaves lifts it.
+
+    The limit is of the process: contexts of several threads overlap and end in any order. `inside` names the
+    thread of each.
+    """
 
     def __init__(self) -> None:
         self.lock, self.inside, self.before = threading.Lock(), list[int](), 1
@@ -68,7 +72,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
-    """Return a context with one BLAS thread for orders below 500 (busy threads wait), if it has an effect."""
+    """Return a context with one BLAS thread for an order below 500, else one without effect.
+
+    With more threads, those of a busy machine wait for each other. Products with fewer than 9,000 `entries`
+    have one thread anyway: no effect.
+    """
     alone = order >= 500 or entries < _ALONE
     return nullcontext() if alone else _one_thread
 

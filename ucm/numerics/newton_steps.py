@@ -163,7 +163,10 @@ def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]
 
 
 class ConjugateGradients:
-    """Solver of Newton systems by conjugate gradients, a pass an iteration; fields as of `Formed`."""
+    """Solver of Newton systems by conjugate gradients, without forming the matrix.
+
+    An iteration costs one pass. The maps and `stored` are those of `Formed`.
+    """
 
     def __init__(
         self,

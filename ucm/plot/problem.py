@@ -153,10 +153,12 @@ class Problem:
 def class_names(y: object, positive: object = None) -> dict[int, str]:
     """Return {+1 | -1: the label of the class}, a number as "class 2"."""
     labels = np.unique(np.asarray(y)).tolist()
-    positive = labels[-1] if positive is None else positive
-    words = {1 if x == positive else -1: x if isinstance(x, str) else f"class {x}" for x in labels}
     signs = set(labels) <= {-1, 1}
-    return {sign: f"class {sign:+d}" if signs else words.get(sign, f"class {sign:+d}") for sign in (1, -1)}
+    if positive is None:
+        positive = 1 if signs else labels[-1]
+    form = "class {:+g}" if signs else "class {}"
+    words = {1 if x == positive else -1: x if isinstance(x, str) else form.format(x) for x in labels}
+    return {sign: words.get(sign, f"class {sign:+d}") for sign in (1, -1)}
 
 
 def problem_of(

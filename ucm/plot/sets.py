@@ -377,7 +377,10 @@ def _has_matrix(U: UncertaintySet) -> bool:
 
 
 def _class_sets(U: UncertaintySet) -> dict[int, UncertaintySet]:
-    """Return {+1: U+, -1: U-} with U = U+ - U- but for summands without samples; empty for others."""
+    """Return {+1: U+, -1: U-} with U = U+ - U-; empty if U is not such a difference of class sets.
+
+    Summands without samples are left out. Empty also if a summand takes the samples of both classes.
+    """
     terms: dict[int, list[UncertaintySet]] = {1: [], -1: []}
     for V, c in summands(U):
         kinds = kinds_of(V)

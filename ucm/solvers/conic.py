@@ -14,7 +14,7 @@ from ucm.errors import DISTRIBUTION, ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, WorstComposite
+from ucm.forms.objective import Composite, GeneralComposite
 from ucm.forms.solver import Answer, Solver, Status
 from ucm.language.domains.conic_form import support
 from ucm.language.parameter import Scope
@@ -31,7 +31,7 @@ _LEFT: dict[Status, str] = {
 }  # fmt: skip
 
 
-class Conic(Solver[MinNorm | Composite | WorstComposite | FlipComposite]):
+class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite]):
     """Solve nearest points, or convex losses plus penalties, by a conic solver through CVXPY.
 
     It takes any norm, any domain, and every convex loss and penalty, if the conic solver has cones for
@@ -66,7 +66,7 @@ class Conic(Solver[MinNorm | Composite | WorstComposite | FlipComposite]):
         arguments = [repr(self.name), *(f"{k}={v!r}" for k, v in self.options.items())]
         return f"Conic({', '.join(arguments)})"
 
-    def refuse(self, form: MinNorm | Composite | WorstComposite | FlipComposite) -> str | None:
+    def refuse(self, form: MinNorm | Composite | GeneralComposite | FlipComposite) -> str | None:
         if not installed(self.backend):
             has = f"pip install '{DISTRIBUTION}[conic]' has ecos and scs"
             return f"{self.name} is not installed ({has}), or no solver of CVXPY"
@@ -78,7 +78,7 @@ class Conic(Solver[MinNorm | Composite | WorstComposite | FlipComposite]):
 
     def solve(
         self,
-        form: MinNorm | Composite | WorstComposite | FlipComposite,
+        form: MinNorm | Composite | GeneralComposite | FlipComposite,
         monitor: Monitor,
         start: Answer | None = None,
     ) -> Answer:
@@ -124,7 +124,10 @@ class Conic(Solver[MinNorm | Composite | WorstComposite | FlipComposite]):
         return answer.ended(status, _LEFT[status])
 
     def _penalized(self, form: Composite, monitor: Monitor) -> Answer:
-        """Solve; without a proof again in units of the value, then of its root: tolerances are absolute."""
+        """Solve; without a proof again with the objective in units of its value, then of the root of it.
+
+        The tolerances of the solvers are absolute, and in some units their steps fail.
+        """
         answer = self._penalized_once(form, monitor, 1.0)
         value, gap = form.duality_gap(answer)
         if value == np.inf:  # no unit, and no gap

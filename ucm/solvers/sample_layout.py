@@ -102,7 +102,7 @@ class CompiledLoop:
         self.spent = 0.0  # passes that the monitor has counted
         self.V = np.zeros((4 if hulls.row_caps is None else 5, M))
         self.tags = np.empty(M, dtype=np.uint32)
-        self.w, self.x, self.H, self.S = (np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros((2, n)))
+        self.w, self.x, self.H, self.S = np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros((2, n))
         self.scratch = np.empty(2 * M + n * (n + 2 + 64))  # CHUNK of native.h
         if hulls.center is not None:
             self.x += hulls.center

@@ -44,12 +44,15 @@ class _Case(Checker):
                 yield g, top, q
 
     def reaches(self, law: str, x: cp.Variable, constraints: list, count: int = 2) -> None:
-        """Check that CVXPY's maximum of `<g, q>`, q the first entries of x, is the support, random g."""
+        """Check that the maximum of `<g, q>` in CVXPY is the support, in random directions g.
+
+        q are the first entries of x.
+        """
         for g, top, _ in self.directions(count):
             self.equal(law, optimum(cp.Maximize(g @ x[: self.dim]), constraints), top, 1e-5)
 
     def repeats(self, function: Callable[[Vec], Vec]) -> None:
-        """Check that a function leaves its input unchanged, and the same for all memory layouts."""
+        """Check that a function leaves its input unchanged and gives one answer for all memory layouts."""
         v = self.rng.standard_normal(self.dim)
         before, first = v.copy(), function(v)
         if not np.array_equal(v, before):
@@ -218,7 +221,10 @@ def _check_projection(case: _Case, domain: Projectable) -> None:
 
 
 def _check_multipliers(case: _Case, domain: MassMultipliers) -> None:
-    """Check that mass multipliers shift with g, and (where unique) that q / c does not fall in g."""
+    """Check that mass multipliers shift with g, and that q / c is non-decreasing in g in each class.
+
+    The order of the entries is checked where the multiplier of the class is unique.
+    """
     groups = [index for index, _ in case.samples.groups]
     for g in case.vectors():
         theta = np.array(domain.mass_multipliers(g), dtype=np.float64)

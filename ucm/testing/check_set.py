@@ -148,7 +148,10 @@ def _members(case: _Case) -> list[Vec]:
 
 
 def _check_against_cvxpy(case: _Case, tol: float) -> None:
-    """Check that `cvxpy`, the form and `support` (a bound if coupled) give one maximum of `<d, x>`."""
+    """Check that `cvxpy`, the lowered form and `support` give one maximum of `<d, x>`, random d.
+
+    With couplings, `support` need only be an upper bound.
+    """
     expression, constraints = case.U.cvxpy(case.data, Parameters())
     if not cp.Problem(cp.Maximize(expression[0]), constraints).is_dcp(dpp=True):
         case.fail("the CVXPY twin is convex, and DPP in its parameters", constraints)

@@ -29,7 +29,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, WorstComposite
+from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, GeneralComposite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import STATUSES, Answer, Solver, checked
 from ucm.forms.sphere import UnitNorm
@@ -340,7 +340,7 @@ _TRIALS: dict[type, Callable[[np.random.Generator], Iterator[_Trial]]] = {
     MinNorm: _distances,
     UnitNorm: _spheres,
     Composite: _objectives,
-    WorstComposite: _worst_means,
+    GeneralComposite: _worst_means,
     FlipComposite: _flips,
     DifferenceOfConvex: _differences,
     BestSubset: _subsets,

@@ -92,7 +92,11 @@ def check_jacobian(
     directions: Iterable[Vec],
     tol: float = 1e-4,
 ) -> None:
-    """Check the generalised Jacobian of a proximal map at v: symmetric, 0 <= J <= I, slopes agree."""
+    """Check that J is a generalised Jacobian of a proximal map at v: symmetric, 0 <= J <= I, slopes agree.
+
+    J d must be the derivative in every direction d in which the slopes of the map on both sides of v agree.
+    A projection is a proximal map, too.
+    """
     judge.at_most("the slope of the proximal map is symmetric", np.abs(J - J.T), 1e-9)
     eigenvalues = np.linalg.eigvalsh(0.5 * (J + J.T))
     judge.at_most("the slope of the proximal map is at least 0", -eigenvalues, 1e-7)

@@ -248,7 +248,10 @@ class NormBall(Domain, SemiSmooth):
         return replace(self, around=None).cvxpy(cp.multiply(_units(samples, self.p), q), size)
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
-        """Return the projection on the ball around 0, its derivative dq/du and any normal that is needed."""
+        """Return the projection on the ball around 0, its derivative dq/du and a normal (or None).
+
+        The normal is the gradient of the norm where the bound is active, in the cases that need one.
+        """
         p, radius = self._exponent(v.size), value(self.radius)
         size = np.abs(v)
         length = norm(v, p)

@@ -104,11 +104,17 @@ class CombinedPenalty:
         return self._unboxed[0] if self._unboxed else _ZERO
 
     def proximal(self) -> bool:
-        """True if the proximal map is known: one term h besides boxes and L2, that with a box keeps signs."""
+        """True if the proximal map is known: at most one term h besides boxes and L2.
+
+        With a box, h must have a proximal map that keeps signs.
+        """
         return len(self._unboxed) <= 1 and (self._box is None or self._h.keeps_signs)
 
     def prox_splittings(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:
-        """Return partitions of the terms into a sum with a proximal map and the others; none if needless."""
+        """Return the partitions of the terms into a sum with a proximal map and the other terms.
+
+        Empty if the whole sum has a proximal map.
+        """
         if self.proximal():
             return []
         unboxed = [h for h in self.terms if CombinedPenalty((h,))._unboxed]

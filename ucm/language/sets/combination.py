@@ -199,7 +199,7 @@ def _moved(L: Matrix, b: Block) -> Block:
 # --- operators -------------------------------------------------------------------------------------
 @operator("set algebra")
 def combine(symbol: str, a: Any, b: Any) -> UncertaintySet:
-    """Return `a symbol b` for sets: Minkowski sums (0 is neutral), multiples, images, meets and unions."""
+    """Return `a symbol b` for sets: Minkowski sums, multiples and images, intersections, unions."""
     match symbol:
         case "*":
             return _multiple(a, b)
@@ -332,7 +332,10 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
 
 
 def _cone_rows(penalty: LinearConstraint | NonNegative) -> Matrix | None:
-    """Return B of a constraint `B w >= 0`, whose dual cone is added; None for others."""
+    """Return the rows of B of a constraint `B w >= 0`; None if its bounds are not 0, or B is not known.
+
+    The support function of `K* = {B'mu : mu >= 0}` at -w is 0 where `B w >= 0`, and infinite elsewhere.
+    """
     if isinstance(penalty, NonNegative):
         return None if penalty.features is None else np.eye(penalty.features.size)[penalty.features > 0.0]
     if penalty.A is None or isinstance(penalty.A, tuple) or penalty.upper[1].any():

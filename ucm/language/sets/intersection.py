@@ -55,7 +55,10 @@ class Intersection(UncertaintySet, RotationInvariant):
         return a, max(violation_a, violation_b, self._apart(data, a, b))
 
     def _apart(self, data: Data, a: Vec, b: Vec) -> float:
-        """Return the distance of a point of each operand, relative to their size and that of each feature."""
+        """Return the distance of a point of each operand, relative to their size and to that of each feature.
+
+        Near 0, where the points are small beside the operands, the size is that of the operands along a - b.
+        """
         norm = data.space.norm
         distance, size = norm(a - b), max(norm(a), norm(b))
         if distance > 1e-9 * size:

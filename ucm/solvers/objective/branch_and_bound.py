@@ -170,7 +170,7 @@ class _Search:
         return bound if missed <= INSIDE else -np.inf
 
     def _divisor(self, node: _Node) -> int | None:
-        """Return the feature to divide by, of share near 1/2; None if w has at most k nonzero weights."""
+        """Return the feature with the share nearest to 1/2; None if w has at most k nonzero weights."""
         support, w = self.form.support.confined(*node.part), node.answer.plane[0]
         free = support.free(w.size)
         if not support.left or free.size <= support.left:

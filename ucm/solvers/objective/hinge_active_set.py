@@ -28,11 +28,8 @@ from ucm.solvers.sample_layout import CompiledLoop, SampleTables
 
 _ENOUGH = 0.5  # gap to reach, in tolerances: the certificate rounds differently
 _MULTIPLIERS = 40  # tried for a row of a constraint
-_FARTHEST, _NEAREST, _BEYOND = (
-    10.0,
-    2.0,
-    1.3,
-)  # of a multiplier to the next, and of a secant, before a bracket
+_NEAREST, _FARTHEST = 2.0, 10.0  # ratios of a multiplier to the last one, before there is a bracket
+_BEYOND = 1.3  # times the step of the secant, before there is a bracket
 
 
 class HingeActiveSet(SampleTables):
@@ -106,6 +103,8 @@ class HingeActiveSet(SampleTables):
             loop.begin_near(q, w * (2.0 * self.c / self.unit))
             loop.thetas[:] = self.offset - b / unit, self.offset + b / unit
         status = loop.run(monitor, part * monitor.tol, most)
+        if start is not None and not np.isfinite(loop.thetas).all():  # a start far from the optimum
+            return self.solve(form, monitor, None, most, part)
         alpha = np.empty(self.sizes.sum())
         alpha[np.concatenate(self.rows)] = np.concatenate(loop.weights())
         b = 0.5 * float(loop.thetas[1] - loop.thetas[0]) * unit
@@ -140,7 +139,10 @@ class TailActiveSet:
         return cls(form, np.zeros(form.m) + groups[0].most)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
-        """Solve over these samples, not from its start: by hulls if no loss they weigh is below 0."""
+        """Solve a problem over these samples and this worst mean, not from its start.
+
+        The hulls have the answer if the losses that they weigh are not below 0.
+        """
         if form.tilt is not None:
             return Answer(w=np.zeros(form.n), b=0.0, status="stalled")
         boxed = replace(self.boxed, penalties=form.penalties)
@@ -172,9 +174,9 @@ class TailActiveSet:
 class ConstrainedActiveSet:
     """Hinge loss with squared l2 norm and a linear constraint of one row.
 
-    The minimiser w of the problem with the linear term `-mu g` has a `g'w` that falls in mu. With v its value
-    at the multipliers of a bracket, the combination of both minimisers with `g'w = h` has a gap of at most
-    theirs and `(mu_high - mu_low) (v_low - v_high) / 4`, of second order in the bracket.
+    The minimiser w of the objective plus `mu g'w` has a `v = g'w - h` that falls in mu. With `v_low` and
+    `v_high` at the ends of a bracket of the root, the convex combination of both minimisers with `g'w = h`
+    has a gap of at most theirs plus `(mu_high - mu_low) (v_low - v_high) / 4`: of second order.
     """
 
     def __init__(self, tables: HingeActiveSet, plain: Composite, constraint: LinearConstraint) -> None:
@@ -206,7 +208,7 @@ class ConstrainedActiveSet:
         return answer
 
     def _at(self, mu: float, g: Vec, start: Answer | None) -> Answer:
-        """Return the answer of the problem without the constraint, with the linear term of a multiplier."""
+        """Return the answer of the problem without the constraint, plus `mu g'w`."""
         inner = self.monitor.child(self.monitor.tol, self.monitor.max_iter)
         problem = self.plain.tilted(LinearTerm(self.tilt.margin, self.tilt.normal - mu * g))
         answer = self.tables.solve(problem, inner, start, self.most, 0.5 * _ENOUGH)
@@ -245,7 +247,7 @@ class ConstrainedActiveSet:
 
 
 def _mixed(a: Answer, b: Answer, part: float) -> Answer:
-    """Return `a + part (b - a)` for the plane and the slopes of two answers."""
+    """Return the answer a with the plane and the slopes of `a + part (b - a)`."""
     (w, b0), (other, b1) = a.plane, b.plane
     slopes = a.slopes + part * (b.slopes - a.slopes)  # type: ignore[operator]
     return replace(a, w=w + part * (other - w), b=b0 + part * (b1 - b0), slopes=slopes)

@@ -104,7 +104,10 @@ class OrthantIterate(ProximalIterate):
         return gained
 
     def _length(self, S: NDArray[np.intp], d: Vec, move: float, edge: Vec, e: Vec) -> float:
-        """Return the length of a step by the slopes in the orthant, `edge` those of R and e of t."""
+        """Return the length of a step d of the weights S and `move` of b, by the slopes in their orthant.
+
+        `edge` are the slopes of the box of R there, and e those of t.
+        """
         direction = np.zeros(self.w.size)
         direction[S], direction[-1] = d, float(e @ d)
         moved, c = self.form.y * (self.form.X @ direction + move), self.boxes[2]

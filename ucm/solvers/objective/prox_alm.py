@@ -30,7 +30,7 @@ from ucm.data.options import COUNT, check_fields
 from ucm.errors import brief
 from ucm.forms.bound import times
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, WorstComposite, WorstTerm, curvature
+from ucm.forms.objective import Composite, GeneralComposite, WorstTerm, curvature
 from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.contracts import SemiSmooth
 from ucm.language.terms import Bound, ConvexLoss
@@ -54,7 +54,7 @@ _STILL = 1e-12  # proximal term, relative to the objective, at which sigma stops
 
 
 @dataclass(frozen=True)
-class ProxALM(Solver[Composite | WorstComposite]):
+class ProxALM(Solver[Composite | GeneralComposite]):
     """Minimise losses, also worst means, plus a penalty with a proximal map by an augmented Lagrangian.
 
     Parameters
@@ -77,7 +77,7 @@ class ProxALM(Solver[Composite | WorstComposite]):
     def __post_init__(self) -> None:
         check_fields(self, max_order=COUNT, max_outer=COUNT)
 
-    def refuse(self, form: Composite | WorstComposite) -> str | None:
+    def refuse(self, form: Composite | GeneralComposite) -> str | None:
         order = min(form.m, form.n)
         if form.penalty.square is not None and order > self.max_order:
             return f"its linear systems would have order {order}"
@@ -89,11 +89,11 @@ class ProxALM(Solver[Composite | WorstComposite]):
                 return f"{brief(D)} has no projection with a Jacobian"
         return penalised(form)
 
-    def session(self, form: Composite | WorstComposite) -> Session[Composite]:
+    def session(self, form: Composite | GeneralComposite) -> Session[Composite]:
         return in_range_space(self, form, lambda form: _Multipliers(self, form))
 
     def solve(
-        self, form: Composite | WorstComposite, monitor: Monitor, start: Answer | None = None
+        self, form: Composite | GeneralComposite, monitor: Monitor, start: Answer | None = None
     ) -> Answer:
         return self.session(form).solve(form, monitor, start)
 
@@ -111,7 +111,7 @@ def _kept(function: Callable[P, T]) -> Callable[P, T]:
 
 
 class _Smoothed:
-    """A loss, and if it is not smooth (`kinked`) its envelope, with multipliers s, a slope a sample."""
+    """A loss, or if it is not smooth (`kinked`) its envelope with multipliers s, (m,) slopes of the loss."""
 
     def __init__(self, loss: ConvexLoss, m: int) -> None:
         self.loss, self.kinked = loss, not loss.smooth()
@@ -277,7 +277,10 @@ class _Envelopes:
 
 
 class _Multipliers(Session[Composite]):
-    """Session of ProxALM, whose multipliers last, with the active-set method of one hinge loss or None."""
+    """Session of ProxALM, whose multipliers last from one problem to the next.
+
+    `active` is the active-set method where the losses are one hinge loss or its CVaR; else None.
+    """
 
     def __init__(self, solver: ProxALM, form: Composite) -> None:
         super().__init__(solver)

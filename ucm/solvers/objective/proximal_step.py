@@ -321,7 +321,7 @@ class ProximalIterate:
         return h
 
     def advance(self) -> bool:
-        """Take a proximal Newton step with backtracking; True if the objective fell; none out of time."""
+        """Take a proximal Newton step with backtracking, unless out of time; True if the objective fell."""
         features = None if self.box is None else self.box.working_set(self.w)
         order = self.form.n if features is None else features.size
         many = order > _ORDER and not self._by_columns(order)

@@ -63,7 +63,7 @@ def continues(second: Solver[Composite], form: Composite) -> bool:
 def session_of(
     first: Solver[Composite], second: Solver[Composite] | None, form: Composite
 ) -> Solver[Composite]:
-    """Return the session of a solver, where it ends without proof continued by the fallback `second`."""
+    """Return the session of a solver; the fallback `second` continues where it ends without proof."""
     return first.session(form) if second is None else _FallbackSession(first, second, form)
 
 

@@ -123,7 +123,10 @@ class SmoothLosses(RowFunction):
 
 # --- balls -------------------------------------------------------------------------------------------
 def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
-    """Solve over a sample, extended by outlying rows (a new start), then over all rows."""
+    """Solve hulls with balls of weights: over a sample, extended by outlying rows, then over all rows.
+
+    A larger sample begins anew: where the weights of the new rows overflow, no step leads back.
+    """
     X, y = form.data.scaled_sample
     start = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
     z, function, evaluate_all = start, Balls(form, form.data.counts, monitor.tol), over_rows(form, monitor)

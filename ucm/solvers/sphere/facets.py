@@ -90,7 +90,7 @@ class Facets(Solver[UnitNorm]):
 
 
 def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
-    """Return at most `most` normals in order, without nearly parallel pairs, which lead to near points."""
+    """Return indices of at most `most` normals in order, none nearly parallel: these lead to near points."""
     units = normals / np.linalg.norm(normals, axis=1, keepdims=True)
     left, chosen = np.ones(len(units), dtype=bool), []
     while left.any() and len(chosen) < most:
@@ -125,7 +125,7 @@ class _Polytope:
         self.scale = float(np.abs(np.array(self.points)).max())
 
     def begin(self, v: Vec) -> None:
-        """Take v as the best direction if f is lower there; add no point of U, by ties no vertex."""
+        """Take v as the best direction if f is lower there; add no point: with ties it is no vertex of U."""
         height = self.form.height(v)
         if height < self.best:
             self.best, self.v = height, v

@@ -63,11 +63,13 @@ class Rapminos(Solver[UnitNorm]):
 
     Parameters
     ----------
-    step : "line": to the least `f / ||w||_p` along a direction; "nearest": along `-N g` to the first kink,
-        equation (29), with S the ties alone and without linear programs, the method as printed
+    step
+        "line": to the least f along a direction, and farther while `f / ||w||_p` falls. "nearest": along
+        `-N g` to the first kink, equation (29), with S the ties alone, the method as printed.
     seed
         Of the further starts.
-    nearest : solver of the points of U nearest to others, for many samples
+    nearest
+        Solver of nearest points of U, for many samples; with None the programs begin at once.
 
     Notes
     -----
@@ -152,9 +154,9 @@ def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _Stat
 
 
 def _along(form: UnitNorm, hulls: SumOfHulls, at: _State, d: Vec, t: float) -> _State | None:
-    """Return the state after the step t, or a longer step of which a half is worse.
+    """Return the state after the step t, doubled while f falls over the sphere.
 
-    t has the least f on `<n, w> = 1`; f falls further over the sphere, as `||w||_p` grows along d.
+    t has the least f on `<n, w> = 1`; `f / ||w||_p` can fall further, as `||w||_p` grows along d.
     """
     best = _moved(form, hulls, at.v, d, t)
     while best is not None and t < 1e6:
@@ -167,7 +169,7 @@ def _along(form: UnitNorm, hulls: SumOfHulls, at: _State, d: Vec, t: float) -> _
 
 
 def _toward(form: UnitNorm, solver: Solver[MinNorm] | None) -> Near | None:
-    """Return the steps to the normal of U at the point nearest to `-f(w) n`; None without a solver of it.
+    """Return steps to the normal of U at the point nearest to `-f(w) n`; None if no solver takes it.
 
     `-f(w) n` lies outside of U unless w is stationary, and the nearer to U, the nearer is this normal to the
     w of the program on `<n, w> = 1`. 0 in U gives it a positive product with n.
@@ -189,7 +191,8 @@ def _toward(form: UnitNorm, solver: Solver[MinNorm] | None) -> Near | None:
         if monitor.timed_out or not slope > 0.0:
             return None
         d = w / slope - at.v
-        return _along(form, hulls, at, d, hulls.line_minimum(at.scores, at.v, d, 1.0))
+        new = _along(form, hulls, at, d, hulls.line_minimum(at.scores, at.v, d, 1.0))
+        return new if new is not None and new.value < at.value else None
 
     return step
 
@@ -202,7 +205,10 @@ def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -
 
 
 def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
-    """Return the steepest descent direction `-N g` orthogonal to n, and its norm; 0 if a kink has none."""
+    """Return the steepest descent direction `-N g` orthogonal to n, and its norm relative to the data.
+
+    At a kink of the norm each of its subgradients n gives a direction of descent, or 0.
+    """
     n = n / np.linalg.norm(n)
 
     def tangent(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -248,7 +254,7 @@ def _linearised(
 def _in_part(
     form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, width: int, monitor: Monitor
 ) -> tuple[_State | None, int, int]:
-    """Return a better state by programs in which few weights vary, or None; the next count and width.
+    """Return a better state by programs in which few weights vary, or None, and the next count and width.
 
     `width` samples of each group vary, and grow fourfold where w leaves the range in which they alone do.
     """
@@ -270,17 +276,20 @@ def _in_part(
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
-    """Return orthonormal rows orthogonal to all ties and the normal, many first reduced by QR."""
+    """Return orthonormal rows that span the directions orthogonal to all ties and to the normal."""
     rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
     sizes = np.linalg.norm(rows, axis=1)
     rows = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
-    small = np.linalg.qr(rows, mode="r") if rows.shape[0] > rows.shape[1] else rows
+    small = np.linalg.qr(rows, mode="r") if rows.shape[0] > rows.shape[1] else rows  # of thousands of ties
     _, s, V = np.linalg.svd(small)
     return V[int((s > 1e-8).sum()) :]
 
 
 def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
-    """Return the best state at kinks along directions orthogonal to the ties, equal only with more ties."""
+    """Return the best state at the next kinks along directions orthogonal to the ties; None if not better.
+
+    A state of equal f is better if its ties leave fewer directions.
+    """
     free = _free(form, hulls, at)
     best = None
     for d in (*free, *(-free)):
