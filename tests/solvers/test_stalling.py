@@ -166,12 +166,14 @@ def test_fallbacks_of_sets_go_on_one_after_another(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_solver_that_is_not_installed_is_no_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ucm.solvers.conic.installed", lambda backend: backend == "CLARABEL")
+    monkeypatch.setattr("ucm.numerics.conic_programs.installed", lambda backend: backend == "CLARABEL")
     X, y = overlapping()
     plan = ucm.compile(ucm.models.mm_mpm(0.1), X, y)
     assert "fallback  if it ends without proof: ssnal, then clarabel" in plan.explain().splitlines()
     with pytest.raises(ucm.SolverError, match="scs is not installed"):
         ucm.compile(ucm.models.mm_mpm(0.1), X, y, solver="scs")
+    with pytest.raises(ucm.SolverError, match=r"verify: .* SCS is not installed .*\[conic\]"):
+        plan.verify(plan.solve(), solver="SCS")
 
 
 def test_a_solver_that_fails_is_followed_by_its_fallback(monkeypatch: pytest.MonkeyPatch) -> None:

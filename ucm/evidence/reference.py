@@ -34,7 +34,7 @@ from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.robust_samples import Perturbations
 from ucm.language.terms import ConvexLoss, JointLoss, loss_cvxpy
-from ucm.numerics.conic_programs import accuracy, attempt
+from ucm.numerics.conic_programs import absent, accuracy, attempt
 
 _AGREED = 1e-6  # relative difference up to which two objectives agree
 _TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
@@ -326,6 +326,8 @@ def solved(
     """
     solver_options = dict(options)
     solver = str(solver_options.pop("solver", "CLARABEL"))
+    if (why := absent(solver)) is not None:
+        raise SolverError(f"verify: the reference solver {why}; leave it out for Clarabel")
     failed, result = "", None
     for tolerances in _ATTEMPTS if solver.upper() == "CLARABEL" else ({},):
         failure = attempt(problem, solver.upper(), **{**tolerances, **solver_options})
@@ -338,8 +340,8 @@ def solved(
             break
     if result is None:
         raise SolverError(
-            f"verify: the reference solver {solver} failed ({failed}); "
-            "try verify(solver='SCS'), or scale the features"
+            f"verify: the reference solver {solver} failed ({failed}); take another solver, such as "
+            "verify(solver='SCS'), or scale the features"
         )
     return result
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
+from ucm.errors import DISTRIBUTION
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Status
@@ -82,6 +83,14 @@ def installed(backend: str) -> bool:
     import cvxpy as cp
 
     return backend in cp.installed_solvers()
+
+
+def absent(solver: str) -> str | None:
+    """Return why CVXPY has no solver of a name, in any case of letters; None if it has one."""
+    if installed(solver.upper()):
+        return None
+    has = f"pip install '{DISTRIBUTION}[conic]' has ecos and scs"
+    return f"{solver} is not installed ({has}), or no solver of CVXPY"
 
 
 def accuracy(solver: str, tol: float) -> dict:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ucm.errors import DISTRIBUTION, ParameterError, SolverError, brief
+from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.monitor import Monitor
@@ -20,7 +20,7 @@ from ucm.language.domains.conic_form import support
 from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
-from ucm.numerics.conic_programs import Blocks, accuracy, attempt, ended, installed, numbers
+from ucm.numerics.conic_programs import Blocks, absent, accuracy, attempt, ended, numbers
 from ucm.solvers.linear_program import column_sizes
 
 _FIRST_ORDER = ("SCS",)
@@ -67,11 +67,9 @@ class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite]):
         return f"Conic({', '.join(arguments)})"
 
     def refuse(self, form: MinNorm | Composite | GeneralComposite | FlipComposite) -> str | None:
-        if not installed(self.backend):
-            has = f"pip install '{DISTRIBUTION}[conic]' has ecos and scs"
-            return f"{self.name} is not installed ({has}), or no solver of CVXPY"
-        if self.backend != "ECOS":
-            return None
+        why = absent(self.name)
+        if why is not None or self.backend != "ECOS":
+            return why
         if isinstance(form, Composite):
             return "it has no cone for powers, which losses may need"
         return None if form.norm in (1.0, 2.0, np.inf) else "it has no cone for this norm"
