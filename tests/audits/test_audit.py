@@ -327,6 +327,7 @@ def test_wrong_samples_are_refused() -> None:
         (GridSearchCV(SVC(), {"C": [1.0]}), X, Y, "got none with best_estimator_"),
         (e, X[:, :3], Y, "expected the 5 features of coef_, got 3"),
         (e, X[:50], Y, "expected a label for each of 50 samples, got 80"),
+        (e, np.where(X > 2.0, np.nan, X), Y, r"X: entry \(\d+, \d+\) is nan"),
         (e, X, np.where(Y == 1, "a", "b"), r"expected the labels of the fit, \[0, 1\], got \['a', 'b'\]"),
         (kernel, X[::-1], Y, "support vectors elsewhere"),
         (kernel, X[:, :3], Y, "expected 5 features, got 3"),

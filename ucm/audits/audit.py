@@ -18,7 +18,7 @@ from ucm.data.gram import Expansion
 from ucm.data.kernels import kernel_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import TOLERANCE
-from ucm.data.validation import part_of, read, read_weights
+from ucm.data.validation import part_of, read_weights, table
 from ucm.data.weights import class_factors
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, brief, silenced
 from ucm.evidence.sparsity import FEATURE
@@ -150,7 +150,7 @@ def _audited(
     part: Part, weights: Vec | None, tol: float, time_limit: float | None
 ) -> tuple[list[AuditedProblem], str]:
     """Return the problems of one estimator, and a note on its fit."""
-    estimator, X, y = part.estimator, read(part.X), part.y
+    estimator, X, y = part.estimator, table(part.X), part.y
     family = family_of(estimator)
     statement = family.state(estimator)
     for name in (family.fitted, "classes_"):
