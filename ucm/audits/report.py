@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ucm.forms.display import frame, sheet
+from ucm.forms.display import Report, aligned, sheet
 from ucm.forms.display import table as html_table
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
@@ -119,7 +118,7 @@ def _percent(x: float) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Audit(Sequence[AuditedProblem]):
+class Audit(Report[AuditedProblem]):
     """The result of `ucm.audit`: a sequence of `AuditedProblem`, printed with a verdict.
 
     Attributes
@@ -132,12 +131,7 @@ class Audit(Sequence[AuditedProblem]):
     estimator: str
     problems: tuple[AuditedProblem, ...]
     note: str = ""
-
-    def __len__(self) -> int:
-        return len(self.problems)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.problems[index]
+    listed = "problems"
 
     @property
     def optimal(self) -> bool:
@@ -156,7 +150,6 @@ class Audit(Sequence[AuditedProblem]):
         return f"{start}{where}:{rest}{more}."
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each problem, with plain numbers and text."""
         names = (
             "problem", "objective", "lower", "upper", "gap", "excess", "bound", "dual_gap", "loose",
             "nonzeros", "optimal_nonzeros", "size", "accuracy", "optimal_accuracy", "verdict",
@@ -167,16 +160,6 @@ class Audit(Sequence[AuditedProblem]):
         """Return the audit as plain data: the estimator, the verdict, and the rows."""
         facts = {"estimator": self.estimator, "verdict": self.verdict, "optimal": self.optimal}
         return {**facts, "problems": self.rows()}
-
-    def to_frame(self) -> Any:
-        """Return `rows()` as a `pandas.DataFrame`.
-
-        Raises
-        ------
-        MissingExtraError
-            pandas is not installed.
-        """
-        return frame("Audit", self.rows())
 
     def __repr__(self) -> str:
         return f"Audit({self.estimator}: {self.verdict.partition(':')[0]})"
@@ -191,12 +174,8 @@ class Audit(Sequence[AuditedProblem]):
 
     def __str__(self) -> str:
         rows, head = self._table()
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
         lines = [f"{name:<13}{text}" for name, text in self._facts().items()]
-        lines += [
-            "  ".join(x.ljust(n) for x, n in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
-        ]
-        return "\n".join([*lines, self.verdict])
+        return "\n".join([*lines, *aligned([head, *rows]), self.verdict])
 
     def _repr_html_(self) -> str:
         rows, head = self._table()

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,7 @@ from ucm.data.readers import open_rows
 from ucm.data.validation import table
 from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
-from ucm.forms.display import frame, sheet
+from ucm.forms.display import Report, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import Monitor, check_time_limit, limit_from
 from ucm.forms.solution import Solution
@@ -39,7 +39,7 @@ _PROGRESS = OptionSpec("a function of a place and a solution", lambda x: x is No
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Path(Sequence[Solution]):
+class Path(Report[Solution]):
     """The sequence of solutions over a grid or an interval of parameter values.
 
     Attributes
@@ -61,6 +61,7 @@ class Path(Sequence[Solution]):
     data: Data | None = None
     features: tuple[str, ...] | None = None
     over: IntervalPath | None = None
+    listed = "solutions"
 
     def __getstate__(self) -> dict:
         return {**vars(self), "solutions": tuple(self.solutions), "data": None, "over": None}
@@ -110,18 +111,6 @@ class Path(Sequence[Solution]):
             )
         return self.over
 
-    def __len__(self) -> int:
-        return len(self.solutions)
-
-    @overload
-    def __getitem__(self, index: int) -> Solution: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Solution, ...]: ...
-    def __getitem__(self, index: int | slice) -> Solution | tuple[Solution, ...]:
-        if isinstance(index, slice):
-            return tuple(self.solutions[index])
-        return self.solutions[index]
-
     def rows(self) -> list[dict]:
         """Return a dict for each solution: value, objective, status, gap, non-zero counts, work."""
         return [
@@ -137,16 +126,6 @@ class Path(Sequence[Solution]):
             }
             for value, s in zip(self.values, self.solutions, strict=True)
         ]
-
-    def to_frame(self) -> Any:
-        """Return `rows()` as a `pandas.DataFrame`.
-
-        Raises
-        ------
-        MissingExtraError
-            pandas is not installed.
-        """
-        return frame("Path", self.rows())
 
     def __repr__(self) -> str:
         ends = f" from {self.values[0]:.6g} to {self.values[-1]:.6g}" if len(self) else ""

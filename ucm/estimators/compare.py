@@ -57,7 +57,7 @@ from ucm.estimators.classifier_cv import ClassifierCV, Head, HeldOutScores
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.progress import live_table
 from ucm.estimators.validation import cloned, folds_of, labels_of, offset_columns, offset_of
-from ucm.forms.display import frame, sheet
+from ucm.forms.display import Report, aligned, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit
 from ucm.language import models as named_models
@@ -143,7 +143,7 @@ def _ranges(chosen: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Sequence[Compared]):
+class Comparison(Report[Compared]):
     """The result of `ucm.compare`: a sequence of `Compared`, best mean score first, failures last.
 
     Attributes
@@ -158,12 +158,7 @@ class Comparison(Sequence[Compared]):
     scoring: str
     folds: int
     note: str = ""
-
-    def __len__(self) -> int:
-        return len(self.compared)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.compared[index]
+    listed = "compared"
 
     def rows(self) -> list[dict]:
         """Return one dict for each model: name, score, error, seconds, gap, parameters, p value, remark."""
@@ -171,16 +166,6 @@ class Comparison(Sequence[Compared]):
         return [
             {"model": one.name, **{name: getattr(one, name) for name in columns}} for one in self.compared
         ]
-
-    def to_frame(self) -> Any:
-        """Return `rows()` as a `pandas.DataFrame`.
-
-        Raises
-        ------
-        MissingExtraError
-            pandas is not installed.
-        """
-        return frame("Comparison", self.rows())
 
     def plot(self, ax: object = None) -> Any:
         """Plot the mean scores with their standard errors as error bars, and return the axes.
@@ -212,12 +197,7 @@ class Comparison(Sequence[Compared]):
         return f"Comparison({len(self)} models, {self.folds} folds, {self.scoring})"
 
     def __str__(self) -> str:
-        cells = self._cells()
-        model, *widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
-        lines = []
-        for name, *numbers, parameters in cells:
-            right = [number.rjust(n) for number, n in zip(numbers, widths, strict=True)]
-            lines.append("  ".join([name.ljust(model), *right, parameters]).rstrip())
+        lines = aligned(self._cells(), right=range(1, len(_FORMATS) + 1))
         lines += ["", *(f"{one.name}: {one.remark}" for one in self.compared if one.remark)]
         lines += [
             f"{one.name}: {end} that was tried is the best one on {count} of {self.folds} folds; try "

@@ -20,7 +20,7 @@ from scipy.special import betaincinv, ndtr
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import DataError, ParameterError, brief
-from ucm.forms.display import Raw, sheet
+from ucm.forms.display import Raw, aligned, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.solution import Solution
 from ucm.language.contracts import UncertaintySet
@@ -99,11 +99,9 @@ class Guarantees(Sequence[Guarantee]):
 
     def __str__(self) -> str:
         cells = [(f"{row.what}, {row.of}", f"{row.sign} {row.value:.4g}", row.holds) for row in self.rows]
-        widths = [max((len(c[k]) for c in cells), default=0) for k in range(3)]
         lines = []
-        for row, cell in zip(self.rows, cells, strict=True):
-            lines.append("  ".join(text.ljust(n) for text, n in zip(cell, widths)).rstrip())
-            lines += [f"    {row.formula}", f"    for {row.assumption}", f"    {row.source}"]
+        for row, line in zip(self.rows, aligned(cells), strict=True):
+            lines += [line, f"    {row.formula}", f"    for {row.assumption}", f"    {row.source}"]
         return "\n".join([*lines, *([self.note] if self.note else [])])
 
     def _repr_html_(self) -> str:

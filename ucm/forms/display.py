@@ -6,15 +6,19 @@ The tables inherit font and colours from the page, so that they suit light and d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar, TypeVar, overload
 
 from ucm.errors import missing_extra
 
 _CELL = "padding:.15em .8em .15em 0;vertical-align:top;text-align:"
 _RULE = "border-bottom:1px solid currentColor;"
+
+
+Item = TypeVar("Item", covariant=True)
 
 
 class Raw(str):
@@ -71,12 +75,48 @@ def digits(relative: float) -> int | None:
     return 15 if relative <= 1e-15 else math.floor(-math.log10(relative))
 
 
-def frame(name: str, rows: Iterable[Mapping[str, object]]) -> Any:
-    """Return rows as a `pandas.DataFrame`; raise `MissingExtraError` without pandas."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise missing_extra(
-            f"{name}.to_frame: expected pandas, which is not here (rows() needs none)", "plot"
-        ) from error
-    return pd.DataFrame(list(rows))
+def aligned(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Return rows of text as lines with columns of equal width, the columns `right` flushed right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [">" if k in set(right) else "<" for k in range(len(widths))]
+    return [
+        "  ".join(f"{x:{side}{n}}" for x, side, n in zip(row, sides, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+class Report(Sequence[Item]):
+    """A sequence of results with a row of numbers and text for each; `listed` names the attribute of them."""
+
+    listed: ClassVar[str]
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.listed))
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
+        return getattr(self, self.listed)[index]
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one dict for each result, with plain numbers and text."""
+
+    def to_frame(self) -> Any:
+        """Return `rows()` as a `pandas.DataFrame`.
+
+        Raises
+        ------
+        MissingExtraError
+            pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            name = type(self).__name__
+            raise missing_extra(
+                f"{name}.to_frame: expected pandas, which is not here (rows() needs none)", "plot"
+            ) from error
+        return pd.DataFrame(self.rows())
