@@ -1,17 +1,13 @@
-"""Models over rows that are read block by block: routes, refusals, paths, and many samples in memory."""
+"""Models over rows that are read block by block: routes, refusals and paths."""
 
 from __future__ import annotations
 
-import importlib
-import pickle
-import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 from row_samples import LOSSES, MODELS, MOMENTS, ObservedSource, blocks, samples
 from scipy import sparse
-from typed import known
 
 import ucm
 from ucm import neg, pos, signed
@@ -134,93 +130,6 @@ def test_features_of_a_kernel_block_by_block() -> None:
         ucm.solve(MODELS["nu"], blocks(X, y), kernel="rbf")
 
 
-@pytest.fixture
-def out_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if 100 samples were many."""
-    monkeypatch.setattr(importlib.import_module("ucm.compiler.lowering"), "_MANY", 100)
-    monkeypatch.setattr(importlib.import_module("ucm.compiler.out_of_core"), "_LONG", 10)
-
-
-@pytest.mark.usefixtures("out_of_core")
-@pytest.mark.parametrize("name", MODELS)
-def test_many_samples_in_memory_are_solved_out_of_core(name: str) -> None:
-    X, y = samples()
-    plan = ucm.compile(MODELS[name], X, y)
-    found = plan.solve()
-    other = ucm.solve(MODELS[name], X, y, solver=ActiveSet())
-    assert found.stats.solver == "out-of-core" and found.status == "optimal"
-    assert found.objective == pytest.approx(other.objective, rel=2e-6)
-    assert isinstance(found.weights, np.ndarray)
-    assert found.weights.sum() == pytest.approx(known(other.weights).sum())
-    assert plan.verify().agrees
-    assert plan.certify(w=found.w, weights=found.weights).relative_gap <= 2e-6
-    assert found.bias_rule == other.bias_rule and found.b == pytest.approx(other.b, abs=3e-3)
-
-
-@pytest.mark.usefixtures("out_of_core")
-def test_the_out_of_core_active_set_in_memory_has_fallbacks() -> None:
-    X, y = samples(600)
-    model = MODELS["nu"]
-    for rule in ("min_error", "means", "odds", "midpoint"):
-        found = ucm.solve(model, X, y, bias_rule=rule)
-        other = ucm.solve(model, X, y, bias_rule=rule, solver=ActiveSet())
-        assert found.stats.solver == "out-of-core" and found.bias_rule == other.bias_rule == rule
-        assert found.b == pytest.approx(other.b, abs=5e-3)
-    inside = ucm.solve(ucm.models.nu_svm(0.02), X, y)
-    assert inside.status == "local" and inside.objective > 0.0
-    seen: list[Any] = []
-    free = ucm.solve(model, X, y)
-    observers: list[dict[str, Any]] = [{"callback": seen.append}, {"trace": 1}, {"max_iter": 50}]
-    for observed in observers:
-        watched = ucm.solve(model, X, y, **observed)
-        assert watched.stats.solver == "out-of-core" and watched.objective == free.objective
-    assert [record["iteration"] for record in seen] == [record["iteration"] for record in free.history]
-    stopped = ucm.solve(model, X, y, callback=lambda record: True)
-    assert stopped.stats.solver == "out-of-core" and len(stopped.history) == 1
-    others: list[dict[str, Any]] = [{"sample_weight": np.arange(1.0, 601.0)}, {"kernel": "linear"}]
-    for given in others:
-        assert ucm.compile(model, X, y, **given).solver.name != "out-of-core"
-    assert ucm.compile(MOMENTS["mm-mpm"], X, y).solver.name == "secular"
-    changed = ucm.compile(model, X, y)
-    X[0, 0] += 1.0
-    with pytest.raises(ucm.DataError, match="changed in place"):
-        changed.solve()
-
-
-@pytest.mark.usefixtures("out_of_core")
-def test_the_classifier_is_the_same_by_an_active_set() -> None:
-    X, y = samples(2000)
-    found = ucm.Classifier(MODELS["nu"]).fit(X, y)
-    other = ucm.Classifier(MODELS["nu"], solver="active-set").fit(X, y)
-    assert found.solution_.stats.solver == "out-of-core"
-    assert found.coef_ == pytest.approx(other.coef_, abs=3e-3)
-    assert len(np.setxor1d(found.support_, other.support_)) <= 0.02 * other.support_.size
-    assert found.sparsity_.samples == pytest.approx(other.sparsity_.samples, rel=0.02)
-    assert pickle.loads(pickle.dumps(found)).predict(X).tolist() == found.predict(X).tolist()
-
-
-def test_a_table_of_float32_is_not_converted_whole() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((1_500_000, 20), dtype=np.float32)
-    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(len(X)) > 0.0, 1, -1)
-    model = ucm.models.nu_svm(0.6)
-    ucm.solve(model, X[:600], y[:600])
-    tracemalloc.start()
-    classifier = ucm.Classifier(model).fit(X, y)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 1.3 * X.nbytes  # in double precision it takes twice as much
-    plan = ucm.compile(model, X, y)
-    found = plan.solve()
-    assert "X" not in vars(plan.data) and "X" not in vars(classifier.plan_.data)
-    other = ucm.solve(model, X.astype(np.float64), y)
-    for solution in (found, classifier.solution_):
-        assert solution.stats.solver == "out-of-core" and solution.status == "optimal"
-        assert solution.objective == pytest.approx(other.objective, rel=2e-6)
-    assert known(found.weights).sum() == pytest.approx(known(other.weights).sum())
-    assert plan.certify(w=found.w, weights=found.weights).relative_gap <= 2e-6
-
-
 @pytest.mark.parametrize("name", [*MODELS, *MOMENTS])
 def test_float32_answers_as_float64(name: str) -> None:
     X, y = samples(600)
@@ -228,19 +137,13 @@ def test_float32_answers_as_float64(name: str) -> None:
     model = {**MODELS, **MOMENTS}[name]
     found, other = ucm.solve(model, X, y), ucm.solve(model, X.astype(np.float64), y)
     assert found.stats.solver == other.stats.solver and found.objective == other.objective
-    changed = ucm.compile(model, X, y)
+    copied = ucm.compile(model, X, y)
     X[0, 0] += 1.0
-    with pytest.raises(ucm.DataError, match="changed in place"):
-        changed.solve()
+    assert copied.solve().objective == found.objective
     for wrong in (np.nan, np.inf, -np.inf):
         X[3, 1] = wrong
         with pytest.raises(ucm.DataError, match=r"entry \(3, 1\) is"):
             ucm.compile(model, X, y)
-
-
-def test_few_samples_are_solved_in_memory() -> None:
-    X, y = samples(600)
-    assert ucm.compile(MODELS["nu"], X, y).solver.name == "active-set"
 
 
 def test_a_path_over_rows_looks_at_them_once() -> None:

@@ -257,19 +257,14 @@ ANYWHERE = {  # models with a route in memory and over rows
 
 
 @pytest.mark.parametrize("limit", [0.001, 0.01, 0.05])
-@pytest.mark.parametrize("where", ["memory", "rows", "out-of-core", "features"])
+@pytest.mark.parametrize("where", ["memory", "rows", "features"])
 @pytest.mark.parametrize("name", ANYWHERE)
-def test_any_limit_gives_an_interval(
-    name: str, where: str, limit: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_limit_gives_an_interval(name: str, where: str, limit: float) -> None:
     """Also where the time is over before the first step: a direction, an interval, and the limit as given."""
     classifier = ucm.Classifier(ANYWHERE[name], time_limit=limit)
     data: Any = (X, y)
     if where == "rows":
         data = (ucm.open_rows(X, y, block=400),)
-    elif where == "out-of-core":
-        monkeypatch.setattr("ucm.compiler.lowering._MANY", 100)
-        monkeypatch.setattr("ucm.compiler.out_of_core._LONG", 1)
     elif where == "features":
         classifier.set_params(kernel="rbf", kernel_approx=20)
     with warnings.catch_warnings():

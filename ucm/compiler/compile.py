@@ -12,7 +12,6 @@ from ucm.compiler.generalised_nu_svm import GeneralisedNuSVMLowering
 from ucm.compiler.lowering import BoundModel, Lowering, check_features, in_its_space
 from ucm.compiler.objective import BestSubsetLowering, FlipsLowering, ObjectiveLowering
 from ucm.compiler.out_of_core import (
-    InMemoryHullsLowering,
     OutOfCoreHullsLowering,
     OutOfCoreLossesLowering,
     statistics_of_rows,
@@ -62,8 +61,8 @@ def compile(
     model
         Uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`).
     X : (m, n) array, data frame or sparse matrix, or an argument of `ucm.open_rows`
-        The samples, one in each row; float64 is not copied, nor is float32 for hulls of many samples, which
-        are solved by blocks of rows. Files are read block by block.
+        The samples, one in each row; an array of float64 in C order is not copied. Files are read block by
+        block.
     y : (m,) numbers or strings, two labels
         The class of every sample; of a file also the name of the label column. All may be +1, or all -1,
         for a set of this class and for a loss without a free intercept.
@@ -121,7 +120,7 @@ def compile(
     check_asked(solver)
     began = time.perf_counter()
     data, gram = bound(declared, X, y, kernel, of_samples, kernel_params)
-    return plan_of(declared, data, gram, solver, began, alone=True)
+    return plan_of(declared, data, gram, solver, began)
 
 
 def bound(
@@ -170,7 +169,6 @@ def bound_rows(
 LOWERINGS: dict[str, tuple[type[Lowering], ...]] = {
     "set": (DistanceLowering,),
     "set by lam": (GeneralisedNuSVMLowering,),
-    "set of many samples": (InMemoryHullsLowering, DistanceLowering),
     "set over rows": (OutOfCoreHullsLowering, ColumnGenerationLowering, DistanceLowering),
     "objective": (ObjectiveLowering,),
     "objective with label flips": (FlipsLowering,),
@@ -186,7 +184,6 @@ def plan_of(
     gram: Gram | None,
     solver: str | Solver,
     began: float | None = None,
-    alone: bool = False,
 ) -> Plan:
     """Return the plan of a model for bound data: choose its lowering and its solver."""
     check_asked(solver)
@@ -199,7 +196,7 @@ def plan_of(
     with data.overflow_guard():
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram))
-        bound_model = BoundModel(model, data, gram, solver, alone)
+        bound_model = BoundModel(model, data, gram, solver)
         offered = (lowering.candidates(bound_model) for lowering in LOWERINGS[bound_model.kind])
         return Plan.of(next(filter(None, offered)), began, model.params())
 

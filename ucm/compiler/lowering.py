@@ -33,7 +33,6 @@ from ucm.language.robust import by_lam
 if TYPE_CHECKING:
     import cvxpy as cp
 
-_MANY = 200_000  # least number of samples in memory that are read block by block
 
 Form = TypeVar("Form", bound=StandardForm)
 
@@ -165,14 +164,12 @@ class BoundModel:
     data : the samples in memory, or the statistics of rows that are read block by block
     gram : the Gram matrix of an exact kernel; None without one
     requested : the solver by name or as an instance, or "auto"
-    alone : True for a single solve, False for one of a sequence of solves over the same samples
     """
 
     model: Any  # a RobustMargin or an Objective, as the kind tells
     data: Data
     gram: Gram | None = None
     requested: str | Solver = "auto"
-    alone: bool = False
 
     @property
     def kind(self) -> str:
@@ -183,10 +180,7 @@ class BoundModel:
             return "objective over rows" if self.data.source is not None else next(words, "objective")
         if self.data.source is not None:
             return "set over rows"
-        if by_lam(self.model):
-            return "set by lam"
-        blocks = self.alone and self.requested == "auto" and self.gram is None and self.data.m >= _MANY
-        return "set of many samples" if blocks else "set"
+        return "set by lam" if by_lam(self.model) else "set"
 
     @property
     def hides_features(self) -> bool:

@@ -15,15 +15,14 @@ from scipy import sparse
 from ucm.compiler.column_generation import of_vertices
 from ucm.compiler.lowering import BoundModel, ExternalAnswer, Lowering, Proof, Recovered, Regime, Verdict
 from ucm.compiler.objective import critical
-from ucm.compiler.recover import BIAS_RULES, bias, least_error_bias
-from ucm.compiler.robust import DistanceLowering, proof_of_distance
+from ucm.compiler.recover import least_error_bias
+from ucm.compiler.robust import proof_of_distance
 from ucm.compiler.route import choose
 from ucm.data.bound_data import Data, refuse_squares, with_column
 from ucm.data.first_pass import (
     OutOfCoreMap,
     RowData,
     first_pass,
-    in_memory,
     of_moments,
     refuse_gathering,
     rows_here,
@@ -32,8 +31,7 @@ from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.data.source import RowSource
 from ucm.data.weights import ClassWeight, Factors, members
 from ucm.errors import EmptySetError, ParameterError
-from ucm.evidence.certificate import is_proven, unproven
-from ucm.evidence.external_certificate import of_weights
+from ucm.evidence.certificate import unproven
 from ucm.evidence.reference import Verification, compared, majorant, reference_problem, solved, verify
 from ucm.evidence.rows import certify_hulls, certify_losses
 from ucm.forms.monitor import Monitor
@@ -53,15 +51,13 @@ from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
-from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
+from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
 from ucm.language.terms import ConvexLoss, Loss, Penalty
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-_LONG = 1000  # least number of samples per feature, of samples in memory that are read block by block
 _WRITTEN = 1000  # rows in a reference problem without an active set
-_RULES = ("auto", "multipliers", "midpoint", "min_error", "zero")
 
 Form = TypeVar("Form", bound=OutOfCoreForm)
 
@@ -223,7 +219,7 @@ def _kind(A: LinearMap) -> tuple[str, float]:
 class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     """The lowering of two hulls of out-of-core samples to `min ||x||_2`."""
 
-    bias_rules = _RULES
+    bias_rules = ("auto", "multipliers", "midpoint", "min_error", "zero")
     bias_refusal = "over rows that are read block by block it is not known"
 
     def __init__(self, model: RobustMargin, rows: RowData, requested: str | Solver) -> None:
@@ -345,61 +341,6 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
         center = np.array(form.factors) @ answer.rows.points - A @ s
         return RobustMargin(AffineImage(A, CvxpyDomain(build), center=center)), rows_here(X, y)
-
-
-class InMemoryHullsLowering(OutOfCoreHullsLowering):
-    """The lowering of two hulls of many in-memory samples, read block by block."""
-
-    bias_rules = BIAS_RULES
-
-    def __init__(self, model: RobustMargin, data: Data) -> None:
-        self.model, self.requested, self.data, self.rows = model, "auto", data, in_memory(data)
-        self.form = row_hulls(model, self.rows)
-
-    @classmethod
-    def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
-        """Return the lowering of two hulls of many dense samples, which blocks of rows solve faster."""
-        model, data = bound.model, bound.data
-        takes = (
-            data.m >= _LONG * data.n
-            and isinstance(data.table, np.ndarray)
-            and model.norm == 2.0
-            and data.weighing.samples is None
-            and of_hulls(model.set)
-            and not groups_in(model)
-            and kinds_of(model) in ({"pos", "neg"}, {"signed"})
-        )
-        return (InMemoryHullsLowering(model, data),) if takes else ()
-
-    @functools.cached_property
-    def memory(self) -> DistanceLowering:
-        """The `DistanceLowering` of the same model, for solvers that take all samples at once."""
-        return DistanceLowering(self.model, self.data)
-
-    def after_proof(self, proof: Proof, monitor: Monitor) -> Lowering | None:
-        if proof.answer.status in ("interrupted", "time_limit") or not monitor.may_continue:
-            return None
-        return None if is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0 else self.memory
-
-    def certify_external(self, external: ExternalAnswer) -> Certificate:
-        return self.memory.certify_external(external)
-
-    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        by_rows = bias_rule in _RULES
-        recovered = super().recover(proof, bias_rule if by_rows else "zero")
-        if recovered.make_weights is None or recovered.w is None:
-            return recovered
-        weights, b, rule = recovered.make_weights(), recovered.b, recovered.bias_rule
-        if not by_rows:
-            q = of_weights(self.memory.image, weights)
-            b, rule, _ = bias(bias_rule, self.model.set, self.memory.image, self.data, q, recovered.w)
-        return replace(recovered, weights=weights, make_weights=None, b=b, bias_rule=rule)
-
-    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        return self.memory.reference(at, scaled)
-
-    def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
-        return self.memory.verify(solution, tol, **options)
 
 
 # --- losses --------------------------------------------------------------------------------------

@@ -239,7 +239,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
                 )
             rows = _by_rows(model, data, gram, requested)
             data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
-        elif solver == "auto" and not isinstance(data.table, np.ndarray) and _in_span(model, data):
+        elif solver == "auto" and _in_span(model, data):
             data = data.in_feature_space(Gram(Kernel("linear"), data.X))
         why = model.set.infeasibility_reason(data)
         if why is not None:

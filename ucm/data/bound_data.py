@@ -26,6 +26,7 @@ from ucm.data.linear_map import (
     Vec,
     centered_map,
     psd_root,
+    stored_entries,
 )
 from ucm.data.moments import Moments, exact_mean, without_constant
 from ucm.data.source import RowSource, as_double, mapped_features
@@ -198,9 +199,7 @@ class Data:
         moments: Mapping[tuple[str, Hashable], Moments] | None = None,
         per_sample: Mapping[str, Vec] = MappingProxyType({}),
     ) -> None:
-        self.table = X  # perhaps of float32: `X` converts it at its first use
-        if X.dtype != np.float32:
-            self.X = X
+        self.X = as_double(X)
         self.y = y  # (m,) array of +1.0 and -1.0
         self.m, self.n = X.shape
         self.weighing, self.groups, self.seal = weighing, groups, seal
@@ -215,10 +214,6 @@ class Data:
         self.factor: NDArray[np.float64] | None = None  # of the Gram matrix, where samples are unit vectors
         self.as_given, self.origin = self, np.zeros(0)  # the samples before `centred`, and what it subtracts
         self._cache: dict[Hashable, Any] = {}
-
-    @functools.cached_property
-    def X(self) -> Matrix:
-        return as_double(self.table)
 
     def with_coordinates(self, X: Matrix, gram: Gram | None = None, space: Space | None = None) -> Data:
         """Return new `Data` with coordinates X and the same labels, weights and groups."""
@@ -472,8 +467,8 @@ class Data:
 
     @functools.cached_property
     def stored(self) -> int:
-        """The number of stored entries of the table: all entries if dense, explicit entries if CSR."""
-        return int(self.table.nnz) if sparse.issparse(self.table) else self.table.size
+        """The number of stored entries of X: all entries if dense, explicit entries if CSR."""
+        return stored_entries(self.X)
 
     @functools.cached_property
     def sizes(self) -> Vec:
@@ -488,7 +483,7 @@ class Data:
         """The largest absolute entry of X, or in `GramSpace` the largest sample norm; 1 if all are 0."""
         if self.space.gram is not None:
             return math.sqrt(max(float(self.space.gram.diagonal.max(initial=0.0)), 0.0)) or 1.0
-        if self.seal is not None and self.seal.X is self.table:
+        if self.seal is not None and self.seal.X is self.X:
             top = self.seal.largest
         else:
             entries = self.X.data if sparse.issparse(self.X) else self.X

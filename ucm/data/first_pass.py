@@ -15,7 +15,6 @@ from scipy import sparse
 from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.data.moments import Moments, united
-from ucm.data.readers import open_rows
 from ucm.data.source import RowSource, WeightedRows, as_double, gathered
 from ucm.data.validation import BlockSummary, inspect_block, joined, refuse_bad, refuse_empty
 from ucm.data.weights import UNWEIGHTED, ClassWeight, EffectiveWeights, Factors, members_in, signed_factors
@@ -200,19 +199,6 @@ def rows_here(X: Matrix, y: Vec, weighing: EffectiveWeights = UNWEIGHTED) -> Dat
     """Return `Data` of rows in memory, whose y holds labels multiplied by weights."""
     c = np.abs(y)
     return Data(X, np.sign(y), weighing if (c == 1.0).all() else replace(weighing, samples=c))
-
-
-def in_memory(data: Data) -> RowData:
-    """Return `RowData` of samples bound in memory, each of weight 1, without a pass over the rows."""
-    plus = int(np.count_nonzero(data.y > 0.0))
-    source = open_rows(data.table, data.y)
-    step = _step(source)
-    sample = drawn(data.table, data.y, (step, step))[:2]
-    entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
-    top = float(np.abs(entries).max(initial=0.0))
-    sizes = np.array([plus, data.m - plus], dtype=np.float64)
-    summary = BlockSummary(data.m, sizes, sizes, sizes, sizes, frozenset(), 1.0, top, data.stored, None)
-    return RowData(source, summary, sample, data.weighing)
 
 
 def _step(source: RowSource) -> int:

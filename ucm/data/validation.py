@@ -89,7 +89,7 @@ def refuse_unsound(X: object, name: str) -> None:
 
 
 def read(X: object) -> Matrix:
-    """Return X as a C-contiguous array or CSR matrix of float64 or dense float32, not copied if possible.
+    """Return X as a C-contiguous array or CSR matrix of float64, not copied if possible.
 
     Raises `DataError` unless it is a table of real numbers; a `Fingerprint` looks for NaN and inf.
     """
@@ -107,7 +107,7 @@ def read(X: object) -> Matrix:
                 entries = entries.copy()
                 entries.sum_duplicates()
         else:
-            entries = np.ascontiguousarray(entries, None if entries.dtype == np.float32 else np.float64)
+            entries = np.ascontiguousarray(entries, np.float64)
     except DataError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
@@ -164,7 +164,7 @@ def bad_entry(X: Matrix) -> Defect | None:
 
 def table(X: object) -> Matrix:
     """Return X as finite C-contiguous or CSR float64, for samples used once; raises as `read`."""
-    entries = as_double(read(X))
+    entries = read(X)
     refuse(bad_entry(entries))
     return entries
 
@@ -203,11 +203,8 @@ class Fingerprint:
         self.X, self.y = X, y
         self.unchecked = False  # whether the check is skipped, within one call
         self._sums = self._checksums()
-        # The largest absolute entry, or inf or NaN if one occurs: of float64 it has the largest bits.
-        if X.dtype == np.float64:
-            self.largest = float(np.int64(self._sums[0][1]).view(np.float64))
-        else:
-            self.largest = float(np.maximum(X.max(), -X.min()))
+        # The largest absolute entry, or inf or NaN if one occurs: it has the largest bits.
+        self.largest = float(np.int64(self._sums[0][1]).view(np.float64))
         self.finite = bool(np.isfinite(self.largest))
 
     def _checksums(self) -> list[tuple[int, int]]:
