@@ -16,12 +16,11 @@ import ucm
 from ucm import neg, pos
 from ucm.compiler import robust
 from ucm.data.bound_data import bind
-from ucm.data.deadline import time_of
 from ucm.errors import ConvergenceWarning, ParameterError
 from ucm.evidence import feasible_point
 from ucm.forms import sphere
 from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import Monitor
+from ucm.forms.monitor import Monitor, time_of
 from ucm.forms.solver import STATUSES, Status
 from ucm.forms.sphere import UnitNorm
 from ucm.numerics.conic_programs import accuracy, attempt

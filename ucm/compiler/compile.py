@@ -20,7 +20,6 @@ from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering
 from ucm.compiler.route import check_asked
 from ucm.data.bound_data import Data, bind, is_stored
-from ucm.data.deadline import time_of
 from ucm.data.gram import Gram
 from ucm.data.kernel_options import is_linear, row_features, with_kernel
 from ucm.data.kernels import KERNEL_OPTIONS, KernelName
@@ -29,7 +28,7 @@ from ucm.data.readers import open_rows
 from ucm.data.source import RowSource, signed_rows
 from ucm.data.weights import SAMPLE_OPTIONS, ClassWeight, signed_factors
 from ucm.errors import unknown_option
-from ucm.forms.monitor import Monitor, check_time_limit, limit_from
+from ucm.forms.monitor import Monitor, check_time_limit, limit_from, time_of
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet

@@ -17,7 +17,6 @@ from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, p
 from ucm.compiler.lowering import in_its_space
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, is_stored
-from ucm.data.deadline import time_of
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS, KernelName
 from ucm.data.options import COUNT, OptionSpec, one_of, options_of
@@ -27,7 +26,7 @@ from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
 from ucm.forms.display import Report, sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.monitor import Monitor, check_time_limit, limit_from
+from ucm.forms.monitor import Monitor, check_time_limit, limit_from, time_of
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet

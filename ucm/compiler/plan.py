@@ -17,7 +17,6 @@ from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.robust import SphereLowering
 from ucm.compiler.route import choose, fallback_names, fallbacks, label, table, unknown, verdicts
 from ucm.data.bound_data import Data
-from ucm.data.deadline import time_of
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.kernel_features import FeatureFunction
 from ucm.data.options import COUNT, FLAG, TOLERANCE, OptionSpec, optional, options_of, within
@@ -30,7 +29,7 @@ from ucm.evidence.portable import portable
 from ucm.evidence.reference import Verification, explained
 from ucm.forms.display import sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.monitor import Monitor, check_time_limit
+from ucm.forms.monitor import Monitor, check_time_limit, time_of
 from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Answer, Solver
 from ucm.language.objective import Objective
@@ -682,7 +681,7 @@ def _judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> V
         )
     verdict = lowering.verdict(proof, solver, monitor)
     if verdict is None and is_proven(certificate, tol):
-        verdict = Verdict("optimal", f"proven: {certificate}")
+        verdict = Verdict("optimal", f"proven: the relative gap is {certificate.relative_gap:.2g}")
     if verdict is None:
         answer = proof.answer
         if answer.status == "converged" and monitor.timed_out:  # another solver or form would go on

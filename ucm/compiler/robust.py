@@ -34,7 +34,7 @@ from ucm.compiler.recover import (
 )
 from ucm.compiler.route import choose, refusal, requested_solvers, table, verdicts
 from ucm.data.bound_data import Data, GramSpace, Space
-from ucm.data.deadline import OutOfTime, time_of
+from ucm.data.deadline import OutOfTime
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
@@ -45,7 +45,7 @@ from ucm.evidence.feasible_point import member, nearest_member
 from ucm.evidence.reference import Verification, linearised, reference_problem, verify, verify_stationary
 from ucm.evidence.sphere import at_kink, certify_unit, has_full_rank, lower_bound
 from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import CRITICAL, CROSSED, INSIDE, SEPARATED, ZERO, Monitor
+from ucm.forms.monitor import CRITICAL, CROSSED, INSIDE, SEPARATED, ZERO, Monitor, time_of
 from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver

@@ -7,8 +7,6 @@ search of a feasible point.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -27,26 +25,12 @@ class OutOfTime(SolverError):
     """The time limit came before a solver began."""
 
 
-_limited: ContextVar[Limited | None] = ContextVar("limited", default=None)
-
-
-@contextmanager
-def time_of(monitor: Limited | None) -> Iterator[None]:
-    """Set the time limit of the computations inside, None for no limit; they raise `OutOfTime`."""
-    token = _limited.set(monitor)
-    try:
-        yield
-    finally:
-        _limited.reset(token)
-
-
-def present_limit() -> Limited | None:
-    """Return the object whose time limit holds; None without a limit."""
-    return _limited.get()
+limited: ContextVar[Limited | None] = ContextVar("limited", default=None)
+"""The monitor whose time limit holds, which `ucm.forms.monitor.time_of` sets; None without a limit."""
 
 
 def check_time(seconds: float = 0.0) -> None:
     """Raise `OutOfTime` unless more than `seconds`, the length of the work ahead, remain."""
-    monitor = _limited.get()
+    monitor = limited.get()
     if monitor is not None and not monitor.allows(seconds):
         raise OutOfTime("the time limit came first, while the problem was formed; raise time_limit")

@@ -7,6 +7,7 @@ another row is +c or -c, c its weight.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +36,7 @@ class EffectiveWeights:
     nonzero: NDArray[np.intp] | None = None  # indices of the samples of positive weight; None for all
     n_input: int = 0  # number of samples, samples of weight 0 included
 
-    @property
+    @functools.cached_property
     def is_uniform(self) -> bool:
         """True if every sample weight and both class factors are 1."""
         return self.samples is None and self.classes == (1.0, 1.0)

@@ -22,7 +22,6 @@ from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import is_stored
 from ucm.data.dask_rows import is_dask
-from ucm.data.deadline import time_of
 from ucm.data.gram import Expansion
 from ucm.data.kernel_features import FeatureFunction
 from ucm.data.kernels import KernelName
@@ -72,7 +71,7 @@ from ucm.estimators.validation import (
     with_bias,
 )
 from ucm.evidence.sparsity import sparsity
-from ucm.forms.monitor import Monitor
+from ucm.forms.monitor import Monitor, time_of
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language import models

@@ -20,11 +20,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.data.deadline import OutOfTime, time_of
+from ucm.data.deadline import OutOfTime
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import INSIDE, Monitor
+from ucm.forms.monitor import INSIDE, Monitor, time_of
 from ucm.language import cvx as cp
 from ucm.language.contracts import ROUNDING, LoweredSet, Projectable, SemiSmooth, UncertaintySet
 from ucm.language.robust import RobustMargin

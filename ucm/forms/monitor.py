@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ucm.data.deadline import present_limit
+from ucm.data.deadline import limited
 from ucm.data.options import SECONDS, optional
 from ucm.language.contracts import ROUNDING
 
@@ -180,7 +181,7 @@ class Monitor:
     @classmethod
     def within_limit(cls, tol: float = 1e-6) -> Monitor:
         """Return the monitor of a solve inside of a computation, with the time limit that holds there."""
-        outer = present_limit()
+        outer = limited.get()
         return outer.child(tol) if isinstance(outer, Monitor) else cls(tol)
 
     def count_work(self, own: Monitor, share: float = 1.0) -> None:
@@ -253,6 +254,16 @@ class Monitor:
         """Record the final objective of a start, and begin the next start."""
         self.start_objectives.append(objective * self.factor)
         self.start += 1
+
+
+@contextmanager
+def time_of(monitor: Monitor | None) -> Iterator[None]:
+    """Set the time limit of the computations inside, None for no limit; they raise `OutOfTime`."""
+    token = limited.set(monitor)
+    try:
+        yield
+    finally:
+        limited.reset(token)
 
 
 def check_time_limit(time_limit: object, where: str) -> None:
