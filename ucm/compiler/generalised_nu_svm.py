@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,11 +24,9 @@ from ucm.forms.monitor import INSIDE, Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
+from ucm.language import cvx as cp
 from ucm.language.robust import RobustMargin
 from ucm.ranges.generalised_nu_svm import Bounds, GeneralisedNuSVM, radius_from_lambda
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 
 class GeneralisedNuSVMLowering(Lowering[Composite]):

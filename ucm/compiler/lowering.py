@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,13 +26,10 @@ from ucm.evidence.support import vector_of
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver, StandardForm, Status, checked
+from ucm.language import cvx as cp
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import by_lam
-
-if TYPE_CHECKING:
-    import cvxpy as cp
-
 
 Form = TypeVar("Form", bound=StandardForm)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,6 +51,7 @@ from ucm.forms.objective import (
 )
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
+from ucm.language import cvx as cp
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, ScaledPenalty, split_scalar
 from ucm.language.parameter import value
@@ -66,9 +66,6 @@ from ucm.language.wasserstein import WassersteinObjective
 from ucm.native.threads import blas_threads
 from ucm.solvers import DCA
 from ucm.solvers.smo.problem import Pairs
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 FeatureForm = Composite | DifferenceOfConvex | BestSubset
 Multipliers = Sequence[Vec | None]

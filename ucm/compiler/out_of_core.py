@@ -6,7 +6,7 @@ import functools
 import math
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from ucm.forms.objective import declared_plane
 from ucm.forms.out_of_core import HullProof, OutOfCoreForm, RowHulls, RowLosses
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
+from ucm.language import cvx as cp
 from ucm.language.contracts import SimplexDomain, UncertaintySet
 from ucm.language.domains import Box, CappedSimplex, CvxpyDomain, NormBall, Simplex
 from ucm.language.loss_sets import as_loss_ball
@@ -53,9 +54,6 @@ from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
 from ucm.language.terms import ConvexLoss, Loss, Penalty
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 _WRITTEN = 1000  # rows in a reference problem without an active set
 

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -32,11 +32,9 @@ from ucm.forms.display import table as html_table
 from ucm.forms.monitor import Monitor, check_time_limit, time_of
 from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Answer, Solver
+from ucm.language import cvx as cp
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 _UNLIMITED = 2**31 - 1  # the largest limit of iterations that external solvers accept
 _SAME = 1e-9  # relative difference of equal minima

@@ -6,7 +6,6 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -51,6 +50,7 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof
+from ucm.language import cvx as cp
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.intersection import Intersection
@@ -60,9 +60,6 @@ from ucm.ranges.parameter_range import advice
 from ucm.solvers import SMO, Facets
 from ucm.solvers.sphere.affine_rules import lower_bound_rule
 from ucm.solvers.sphere.ray_shooting import radial
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 _WIDE = 2e8  # largest number of entries of a basis of the span of the samples
 _COORDINATES = 1000  # largest number of samples for a factor of the Gram matrix under "auto"

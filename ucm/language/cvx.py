@@ -6,7 +6,10 @@ CVXPY warns of an inaccurate solution, as its status does; a filter of warnings 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cvxpy import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solution import Certificate
 from ucm.forms.solver import Answer, Solver
-from ucm.language import cvx as cp_words
+from ucm.language import cvx as cp
 from ucm.language.domains import LossBall
 from ucm.language.domains.divergence_ball import ConjugateFunction
 from ucm.language.domains.separable_constraint import soft
@@ -54,9 +54,6 @@ from ucm.language.statistics.samples import neg, pos, signed
 from ucm.language.terms import ConvexLoss, loss_cvxpy
 from ucm.numerics.coordinates import OrthonormalCoordinates, SpanCoordinates, span_of
 from ucm.solvers import ProxALM, ProxNewton
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 _ACCURACY = 1e-12  # relative, of the problem with a ridge
 _MOST = 2000  # order of its linear systems
@@ -226,11 +223,11 @@ class GeneralisedNuSVM:
         """
         scope = Parameters()
         total, constraints = self.expressions(scope, self.data.scale if scaled else 1.0)
-        return cp_words.Problem(cp_words.Minimize(total + scope.zero()), constraints)
+        return cp.Problem(cp.Minimize(total + scope.zero()), constraints)
 
     def expressions(self, scope: Scope, scale: float) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the objective in `scale w`, b, rho and margins t; the equation of t, and the bound of w."""
-        cp, data = cp_words, self.data
+        data = self.data
         omega = cp.Variable(data.n, name="w" if scale == 1.0 else f"{scale:.3g} w")
         b, rho, t = cp.Variable(name="b"), cp.Variable(name="rho"), cp.Variable(data.m, name="t")
         total = -rho + sum(loss_cvxpy(loss, loss.offset + t - rho, c, scope) for loss, c in self.terms)
