@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,9 @@ from ucm.errors import DISTRIBUTION
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Status
+from ucm.language import cvx as cp
 from ucm.language.cvx import unpack
 from ucm.language.domains import NormBall
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 _LEAST = 1e-9  # least scale of a feature, relative to the scale of all features
 _SMALL = 1e-6  # radius of a ball that is the unit of its own coordinates
@@ -30,8 +28,6 @@ _COMPILING = {"canon_backend", "enforce_dpp", "ignore_dpp"}  # options of CVXPY 
 
 def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **options: Any) -> str:
     """Solve a CVXPY problem within a time limit; return the first line of the error, or ""."""
-    import cvxpy as cp
-
     monitor = monitor or Monitor.within_limit()
     limited = monitor.time_limit is not None
     # the default, CPP, takes more than twice the time for dense samples, and never less
@@ -80,8 +76,6 @@ def installed(backend: str) -> bool:
     """Return whether CVXPY has a solver, by CVXPY's name."""
     if backend in ("CLARABEL", "ECOS", "SCS"):  # without loading CVXPY
         return importlib.util.find_spec(backend.lower()) is not None
-    import cvxpy as cp
-
     return backend in cp.installed_solvers()
 
 
@@ -135,8 +129,6 @@ class Blocks:
     """
 
     def __init__(self, form: MinNorm, basis: NDArray[np.float64] | None = None) -> None:
-        import cvxpy as cp
-
         self.scale, self.units = units(form)
         center = (form.center if basis is None else basis.T @ form.center) / self.scale
         self.x: Any = center
