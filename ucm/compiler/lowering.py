@@ -16,7 +16,7 @@ import numpy as np
 from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound_data import Data
 from ucm.data.gram import Expansion, Gram
-from ucm.data.kernel_features import FeatureFunction
+from ucm.data.kernel_options import FeatureFunction
 from ucm.data.linear_map import Vec
 from ucm.data.weights import EffectiveWeights
 from ucm.errors import CompositionError, DataError, ParameterError

@@ -18,7 +18,7 @@ from ucm.compiler.robust import SphereLowering
 from ucm.compiler.route import choose, fallback_names, fallbacks, label, table, unknown, verdicts
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, refuse_gathering
-from ucm.data.kernel_features import FeatureFunction
+from ucm.data.kernel_options import FeatureFunction
 from ucm.data.options import COUNT, FLAG, TOLERANCE, OptionSpec, optional, options_of, within
 from ucm.data.validation import scale_hint
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, unknown_option, warn_of

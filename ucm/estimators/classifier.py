@@ -23,7 +23,7 @@ from ucm.compiler.plan import Plan
 from ucm.data.bound_data import is_stored
 from ucm.data.dask_rows import is_dask
 from ucm.data.gram import Expansion
-from ucm.data.kernel_features import FeatureFunction
+from ucm.data.kernel_options import FeatureFunction
 from ucm.data.kernels import KernelName
 from ucm.data.linear_map import Matrix
 from ucm.data.moments import in_double

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.data.gram import Expansion
-from ucm.data.kernel_features import FeatureFunction
+from ucm.data.kernel_options import FeatureFunction
 from ucm.data.linear_map import Vec
 from ucm.data.validation import table
 from ucm.errors import DISTRIBUTION, VERSION, DataError, ParameterError
