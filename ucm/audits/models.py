@@ -26,20 +26,9 @@ _KERNELS = {"polynomial": "poly"}
 _ROUNDING = 1e-6  # of support vectors in a file, relative to the largest entry
 
 
-class LiblinearSVC(SimpleNamespace):
-    """A support vector machine of LIBLINEAR with the attributes of `LinearSVC`."""
-
-
-class LiblinearLogistic(SimpleNamespace):
-    """A logistic regression of LIBLINEAR with the attributes of `LogisticRegression`."""
-
-
-class LibsvmSVC(SimpleNamespace):
-    """A C-SVM of LIBSVM with the attributes of `SVC`."""
-
-
-class LibsvmNuSVC(SimpleNamespace):
-    """A nu-SVM of LIBSVM with the attributes of `NuSVC`."""
+def _named(kind: str, **attributes: object) -> SimpleNamespace:
+    """Return an object with the attributes of a fitted estimator, whose class has the name `kind`."""
+    return type(kind, (SimpleNamespace,), {})(**attributes)
 
 
 def of_package(model: Any, X: Matrix, params: Mapping[str, Any]) -> Any:
@@ -97,15 +86,15 @@ def _liblinear(head: dict[str, str], rows: list[list[str]], X: Matrix, common: d
         W = -W  # scikit-learn's scores are positive for the second label
     W, b = (W[:, :-1], bias * W[:, -1]) if bias >= 0.0 else (W, np.zeros(len(W)))
     W = np.pad(W, ((0, 0), (0, max(0, X.shape[1] - W.shape[1]))))  # features that are 0 in all samples
-    kind = LiblinearLogistic if loss == "log" else LiblinearSVC
-    return kind(
+    return _named(
+        "LiblinearLogistic" if loss == "log" else "LiblinearSVC",
         loss=loss, penalty=penalty.lower(), solver="liblinear", multi_class="ovr", fit_intercept=bias > 0.0,
         intercept_scaling=bias, l1_ratio=0.0, coef_=W, intercept_=b, **common,
     )  # fmt: skip
 
 
 def _libsvm(head: dict[str, str], rows: list[list[str]], X: Matrix, common: dict[str, Any]) -> Any:
-    kind = {"c_svc": LibsvmSVC, "nu_svc": LibsvmNuSVC}.get(head["svm_type"])
+    kind = {"c_svc": "LibsvmSVC", "nu_svc": "LibsvmNuSVC"}.get(head["svm_type"])
     if kind is None:
         raise ParameterError(
             f"audit: svm_type: expected c_svc or nu_svc, got {head['svm_type']}; train a classifier"
@@ -121,8 +110,8 @@ def _libsvm(head: dict[str, str], rows: list[list[str]], X: Matrix, common: dict
     C, b = np.array([row[: k - 1] for row in rows], dtype=float).T, -np.array(head["rho"].split(), float)
     sign = -1.0 if k == 2 else 1.0  # as above
     support = V[:, 0].astype(int) - 1 if given else _places(V, dense(X))
-    return kind(
-        kernel=kernel, gamma=float(head.get("gamma", 0.0)), coef0=float(head.get("coef0", 0.0)),
+    return _named(
+        kind, kernel=kernel, gamma=float(head.get("gamma", 0.0)), coef0=float(head.get("coef0", 0.0)),
         degree=int(head.get("degree", 0)), support_=support, support_vectors_=X[support],
         n_support_=np.array(head["nr_sv"].split(), int), dual_coef_=sign * C, intercept_=sign * b, **common,
     )  # fmt: skip

@@ -97,25 +97,14 @@ def _reduced(estimator: Any, pairs: bool, X: Any, y: NDArray) -> list[Part]:
     """Return the parts of a reduction to two classes, whose estimators have the labels 0 and 1."""
     if not hasattr(estimator, "estimators_"):
         raise not_fitted(estimator, "estimators_")
-    classes, every = estimator.classes_, np.arange(y.size)
-    names = list(map(str, classes.tolist()))
-    found: list[Part] = []
+    classes, found = estimator.classes_.tolist(), list[Part]()
+    ways: list[tuple[list, Any, str]] = [(classes, label, f"{label} against the rest") for label in classes]
     if pairs:
-        ways = [
-            (
-                np.flatnonzero((y == classes[i]) | (y == classes[j])),
-                classes[j],
-                f"{names[j]} against {names[i]}",
-            )
-            for i, j in combinations(range(len(classes)), 2)
-        ]
+        ways = [([i, j], j, f"{j} against {i}") for i, j in combinations(classes, 2)]
     elif len(classes) == 2:
-        ways = [(every, classes[1], "")]
-    else:
-        ways = [
-            (every, label, f"{name} against the rest") for label, name in zip(classes, names, strict=True)
-        ]
-    for k, (inner, (rows, label, name)) in enumerate(zip(estimator.estimators_, ways, strict=True)):
+        ways = [(classes, classes[1], "")]
+    for k, (inner, (labels, label, name)) in enumerate(zip(estimator.estimators_, ways, strict=True)):
+        rows = np.flatnonzero(np.isin(y, labels))
         part = X if rows.size == y.size else part_of(X, rows)
         if pairs and getattr(estimator, "pairwise_indices_", None) is not None:
             part = part[:, estimator.pairwise_indices_[k]]

@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from ucm import solvers
 from ucm.errors import ParameterError, SolverError, brief, did_you_mean
+from ucm.forms.display import aligned
 from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
@@ -419,7 +420,6 @@ def table(rows: Sequence[tuple[str, str]], verbose: bool = True) -> list[str]:
         at = next((k for k, (_, verdict) in enumerate(rows) if verdict.startswith("chosen")), 0)
         first = at - (at > 0 and rows[at][0] == solvers.Conic.name)
         selected = [*rows[first : first + 3], *reversed(rows[:first])][:3]
-    width = max((len(name) for name, _ in selected), default=0)
     left = len(rows) - len(selected)
     more = [f"  {left} more: explain(verbose=True)"] if left else []
-    return [f"  {name:<{width}}  {verdict}" for name, verdict in selected] + more
+    return [f"  {line}" for line in aligned(selected)] + more

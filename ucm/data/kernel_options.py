@@ -62,7 +62,10 @@ def features_of(kernel: object, X: Matrix, weights: Vec | None, options: dict) -
     _check_approx(approx, kernel)
     if not _is_transformer(approx):
         return _nystroem(approx, _kernel(kernel, X, weights, options)[0], X)
-    return approx if _is_fitted(approx) else clone(approx).fit(X)
+    if _is_fitted(approx):
+        return approx
+    copy: Any = clone(approx)
+    return copy.fit(X)
 
 
 def is_linear(kernel: object, options: dict) -> bool:
