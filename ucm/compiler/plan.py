@@ -214,8 +214,11 @@ class Plan:
             "tol": tol, "n_starts": n_starts, "max_iter": max_iter, "trace": trace,
             "warm_start": warm_start, "callback": callback, "bias_rule": bias_rule, "bound": bound,
         }  # fmt: skip
-        for name, (option, remedy) in _OPTIONS.items():
-            option.check("solve", name, values[name], remedy)
+        defaults = Plan.solve.__kwdefaults__ or {}
+        for name, x in values.items():
+            if x is not defaults[name]:
+                option, remedy = _OPTIONS[name]
+                option.check("solve", name, x, remedy)
         check_time_limit(time_limit, "solve")
         if bias_rule not in self.lowering.bias_rules:
             raise ParameterError(
