@@ -127,7 +127,11 @@ class OutOfCoreLowering(Lowering[Form]):
         return answer, *answer.rows.rows.written((X[::step], y[::step]))
 
 
-def groups_in(model: Node) -> tuple[tuple[str, object], ...]:
+Groups = tuple[tuple[str, object], ...]
+"""The kind and the label of some groups."""
+
+
+def groups_in(model: Node) -> Groups:
     """Return the distinct (kind, label) pairs of the groups that a model names."""
     parts = (x.part for x in model.nodes_of_type(Samples) if x.label is not None)
     return tuple(dict.fromkeys(parts))
@@ -369,7 +373,7 @@ def _base(loss: Loss) -> Any:
     return base if base.counted is None else replace(base, on=None)
 
 
-def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, object], ...]) -> Factors:
+def loss_factors(losses: tuple[ConvexLoss, ...], named: Groups) -> Factors:
     """Return the row factors by class and group of losses that are all of one kind."""
     sides: tuple[dict[object, float], dict[object, float]] = {}, {}
     for loss in losses:
@@ -468,39 +472,35 @@ def of_statistics(U: Node) -> bool:
 
 def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight) -> Data:
     """Return the statistics of one pass over rows: means and covariances, or counts and a sample."""
-    refused = isinstance(model, Objective) and (
-        bool(model.penalty.nodes_of_type(SampleNode)) or not takes(model)
-    )
-    if refused or model.relative_names() or by_lam(model):
+    if model.relative_names() or by_lam(model):
         refuse_gathering(rows, f"{model!r}")
-    factors = _factors(model, rows)
-    if isinstance(model, Objective) and model.penalised:
+    groups = groups_in(model)
+    if groups and "group" not in rows.tags:
+        members(None, *groups[0], np.zeros(0, dtype=np.intp))  # refuses a model of groups
+    if isinstance(model, Objective):
+        return _of_losses(model, rows, class_weight, groups)
+    return _of_set(model, rows, class_weight, groups)
+
+
+def _of_losses(model: Objective, rows: RowSource, class_weight: ClassWeight, groups: Groups) -> Data:
+    if model.penalty.nodes_of_type(SampleNode) or not takes(model):
+        refuse_gathering(rows, f"{model!r}")
+    factors = loss_factors(model.loss.split()[0], groups) if groups else Factors()
+    factors = factors if rows.tags else None
+    if model.penalised:
         rows = rows.mapped(functools.partial(with_column, value=model.scaling))
-    if isinstance(model, RobustMargin) and (of_statistics(model.set) or _has_hulls_and_moments(model)):
-        return of_moments(rows, class_weight, factors)
     return first_pass(rows, factors, class_weight)
 
 
-def _factors(model: RobustMargin | Objective, rows: RowSource) -> Factors | None:
-    """Return the row factors of a model; None for rows without sample weights and groups."""
-    groups = groups_in(model)
-    if groups and "group" not in rows.tags:
-        kind, label = groups[0]
-        members(None, kind, label, np.zeros(0, dtype=np.intp))
-    if not rows.tags:
-        return None
-    if isinstance(model, Objective):
-        return loss_factors(model.loss.split()[0], groups) if groups else Factors()
+def _of_set(model: RobustMargin, rows: RowSource, class_weight: ClassWeight, groups: Groups) -> Data:
     if of_statistics(model.set):
-        return Factors(model_groups=groups)
+        return of_moments(rows, class_weight, Factors(model_groups=groups) if rows.tags else None)
     every: list[object] = [None]
     sides = [[label for k, label in groups if k in (kind, "signed")] for kind in ("pos", "neg")]
     if any(len(labels) > 1 for labels in sides):
         refuse_gathering(rows, f"{model!r}", "hulls of one group of each class")
     plus, minus = (dict.fromkeys(labels or every, 1.0) for labels in sides)
-    return Factors(plus, minus, groups)
-
-
-def _has_hulls_and_moments(model: RobustMargin) -> bool:
-    """True if a set combines whole hulls with means or covariances."""
-    return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
+    factors = Factors(plus, minus, groups) if rows.tags else None
+    if of_vertices(model.set) and not of_hulls(model.set):  # whole hulls beside means or covariances
+        return of_moments(rows, class_weight, factors)
+    return first_pass(rows, factors, class_weight)
