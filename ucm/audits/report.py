@@ -131,7 +131,7 @@ class Audit(Report[AuditedProblem]):
     estimator: str
     problems: tuple[AuditedProblem, ...]
     note: str = ""
-    listed = "problems"
+    _listed = "problems"
 
     @property
     def optimal(self) -> bool:

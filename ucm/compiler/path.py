@@ -60,7 +60,7 @@ class Path(Report[Solution]):
     data: Data | None = None
     features: tuple[str, ...] | None = None
     over: IntervalPath | None = None
-    listed = "solutions"
+    _listed = "solutions"
 
     def __getstate__(self) -> dict:
         return {**vars(self), "solutions": tuple(self.solutions), "data": None, "over": None}

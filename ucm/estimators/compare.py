@@ -158,7 +158,7 @@ class Comparison(Report[Compared]):
     scoring: str
     folds: int
     note: str = ""
-    listed = "compared"
+    _listed = "compared"
 
     def rows(self) -> list[dict]:
         """Return one dict for each model: name, score, error, seconds, gap, parameters, p value, remark."""

@@ -86,19 +86,19 @@ def aligned(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[st
 
 
 class Report(Sequence[Item]):
-    """A sequence of results with a row of numbers and text for each; `listed` names the attribute of them."""
+    """A sequence of results with a row of numbers and text for each; `_listed` names the attribute of them."""
 
-    listed: ClassVar[str]
+    _listed: ClassVar[str]
 
     def __len__(self) -> int:
-        return len(getattr(self, self.listed))
+        return len(getattr(self, self._listed))
 
     @overload
     def __getitem__(self, index: int) -> Item: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Item]: ...
     def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
-        return getattr(self, self.listed)[index]
+        return getattr(self, self._listed)[index]
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
