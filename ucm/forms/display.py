@@ -86,7 +86,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[st
 
 
 class Report(Sequence[Item]):
-    """A sequence of results with a row of numbers and text for each; `_listed` names the attribute of them."""
+    """A sequence of results with a row of numbers and text for each; `_listed` names their attribute."""
 
     _listed: ClassVar[str]
 
