@@ -13,6 +13,7 @@ from typing import NoReturn, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ucm.compiler.grid import numbers_in
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering
 from ucm.data.bound_data import Data, bind, is_stored
@@ -356,10 +357,8 @@ def path_over_interval(
 
 
 def _ends(hulls: _MovingCaps, between: Sequence[float]) -> tuple[float, float]:
-    try:
-        low, high = (float(v) for v in between)
-    except (TypeError, ValueError, OverflowError):
-        low = high = math.nan
+    ends = numbers_in(between)
+    low, high = ends if len(ends) == 2 else (math.nan, math.nan)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ParameterError(
             f"path: between is a pair of numbers, the smaller first, got {brief(between)}; write "
