@@ -22,7 +22,8 @@ from ucm.data.validation import part_of, read_weights, table
 from ucm.data.weights import class_factors
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, brief, silenced
 from ucm.evidence.sparsity import FEATURE
-from ucm.language.contracts import UncertaintySet
+from ucm.language.contracts import SampleWeights, UncertaintySet
+from ucm.language.domains import CappedSimplex
 from ucm.language.objective import Objective
 from ucm.language.terms import ConvexLoss
 
@@ -228,7 +229,11 @@ def _compared(
     if isinstance(model, UncertaintySet) and c is not None:
         certificate = plan.certify(**given, weights=_normalised(multipliers, y))
         norm = np.sqrt(max(float(c @ (scores - answer.b)), 1e-300))
-        height = _worst_mean(y * scores / norm, weights, model.params()["nu"])
+        counted = slice(None) if weights is None else weights > 0.0
+        losses = (-y * scores / norm)[counted]
+        samples = SampleWeights(losses.size, None if weights is None else weights[counted])
+        cap = CappedSimplex(1.0 / (samples.total * model.params()["nu"])).bind(samples)
+        height = 2.0 * cap.support(losses)[0]
         primal = max(certificate.primal, height)  # the certificate has the best b, this is its own
     else:
         certificate = plan.certify(**given, b=answer.b, weights=multipliers)
@@ -300,15 +305,6 @@ def _normalised(multipliers: Vec | None, y: Vec) -> Vec | None:
         return None
     totals = [multipliers[y == sign].sum() for sign in (1.0, -1.0)]
     return multipliers / np.where(y > 0.0, *totals) if all(totals) else multipliers
-
-
-def _worst_mean(margins: Vec, weights: Vec | None, nu: float) -> float:
-    """Return twice the largest mean of minus the margins over weights of at most `1 / (m nu)`."""
-    c = np.ones(margins.size) if weights is None else weights
-    order = np.argsort(margins)
-    before = np.concatenate([[0.0], np.cumsum(c[order])[:-1]]) / (nu * c.sum())
-    q = np.clip(1.0 - before, 0.0, c[order] / (nu * c.sum()))
-    return -2.0 * float(q @ margins[order])
 
 
 def _accuracy(y: Vec, scores: Vec) -> float:

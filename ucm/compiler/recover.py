@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
 from ucm.data.linear_map import Matrix, Vec
+from ucm.data.moments import Moments
 from ucm.data.source import RowSource, as_double
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
@@ -283,13 +284,10 @@ def _score_moments(data: Data, normal: Vec) -> list[tuple[float, float, float]]:
             (count, float(normal @ data.mean(kind)), float(normal @ data.covariance(kind) @ normal))
             for kind, count in zip(("pos", "neg"), data.counts, strict=True)
         ]
-    scores, samples = data.X @ normal, data.weighing.samples
-    counts, moments = np.ones(scores.size) if samples is None else samples, []
-    for members in (data.y > 0, data.y < 0):
-        u, c = scores[members], counts[members]
-        mean = float(np.average(u, weights=c))
-        moments.append((float(c.sum()), mean, float(np.average((u - mean) ** 2, weights=c))))
-    return moments
+    scores, samples = (data.X @ normal)[:, None], data.weighing.samples
+    sides = data.y > 0, data.y < 0
+    each = [Moments.of(scores[rows], None if samples is None else samples[rows]) for rows in sides]
+    return [(one.total, float(one.mean[0]), float(one.covariance[0, 0])) for one in each]
 
 
 def _bias_of_odds(data: Data, normal: Vec) -> float | None:

@@ -16,7 +16,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
-from ucm.plot.outline import Projection, outline
+from ucm.plot.outline import Projection, outline, unit_vectors
 from ucm.plot.problem import Problem, SampleOptions, problem_of, problem_of_estimator
 from ucm.plot.style import Display, diamond, palette
 
@@ -122,7 +122,7 @@ class LandscapeDisplay(Display):
         vertices = shape.vertices
 
         def height(angle: float | Vec) -> NDArray[np.float64]:
-            return (-_directions(np.atleast_1d(angle), model.norm) @ vertices.T).max(axis=1)
+            return (-unit_vectors(np.atleast_1d(angle), model.norm) @ vertices.T).max(axis=1)
 
         angles = np.linspace(0.0, 2.0 * np.pi, _ANGLES + 1)
         heights = height(angles)
@@ -131,7 +131,7 @@ class LandscapeDisplay(Display):
         if certificate.residual is not None and n_starts:
             plan = plan_of(model, data, None, solver)
             starts = 2.0 * np.pi * (np.arange(n_starts) + 0.5) / n_starts
-            for w in _directions(starts, model.norm):
+            for w in unit_vectors(starts, model.norm):
                 run = plan.solve(warm_start=replace(solution, w=w, answer=None), trace=1)
                 iterates = [w, *(record["w"] for record in run.history if "w" in record), run.w]
                 descents.append(np.unwrap([np.arctan2(v[1], v[0]) for v in iterates]))
@@ -204,11 +204,6 @@ class LandscapeDisplay(Display):
                 text += f", {np.sum(self.reached == k)} of {len(self.descents)} starts"
             diamond(ax, minimum, colour, label=text, ls="none")
         ax.legend(loc="best")
-
-
-def _directions(angles: NDArray[np.float64], p: float) -> NDArray[np.float64]:
-    u = np.c_[np.cos(angles), np.sin(angles)]
-    return u / np.linalg.norm(u, ord=p, axis=1)[:, None]
 
 
 def _minima(angles: Vec, heights: Vec, height: Callable[[float], Vec]) -> NDArray[np.float64]:

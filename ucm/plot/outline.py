@@ -218,6 +218,12 @@ def _support_in_frame(projection: Projection, frame: Frame) -> Callable[[Vec], t
     return support
 
 
+def unit_vectors(angles: NDArray[np.float64], p: float) -> NDArray[np.float64]:
+    """Return the vectors of the plane with these angles and the p-norm 1, (k, 2)."""
+    u = np.c_[np.cos(angles), np.sin(angles)]
+    return u / np.linalg.norm(u, ord=p, axis=1)[:, None]
+
+
 def _diameter(points: NDArray[np.float64]) -> float:
     return float(np.hypot(*(points[:, None] - points[None]).T).max())
 

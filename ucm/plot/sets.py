@@ -19,12 +19,13 @@ from ucm.data.options import one_of
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
 from ucm.language.contracts import UncertaintySet
+from ucm.language.robust import dual_exponent
 from ucm.language.sets.combination import summands
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.samples import kinds_of, signed
-from ucm.plot.outline import Frame, Outline, Projection, outline, projection_outline
+from ucm.plot.outline import Frame, Outline, Projection, outline, projection_outline, unit_vectors
 from ucm.plot.problem import Problem, SampleOptions, plane_of, problem_of, problem_of_estimator, subsample
 from ucm.plot.style import LINES, MARKS, Display, arrow, diamond, label, palette
 
@@ -310,7 +311,8 @@ class SetDisplay(Display):
         if self.in_plane and size > 0.0:
             _line(ax, frame, self.normal, float(self.normal @ tip), text, colour, gid="support")
         if self.norm != 2.0 and not self.zero_inside and self.in_plane:
-            _dashed(ax, _ball(self.norm, -self.solution.objective), colours.soft)
+            sphere = unit_vectors(np.linspace(0.0, 2.0 * np.pi, 721), dual_exponent(self.norm))
+            _dashed(ax, -self.solution.objective * sphere, colours.soft)
         if np.any(tip):
             arrow(ax, tip, colours.alert if self.zero_inside else colours.ink)
             diamond(ax, tip, colour, gid="nearest")
@@ -351,14 +353,6 @@ def _bounded_part(shape: Outline) -> NDArray[np.float64]:
         return shape.vertices
     f = shape.frame
     return shape.vertices[np.abs(shape.vertices - f.middle).max(axis=1) < 0.5 * f.half]
-
-
-def _ball(p: float, radius: float) -> NDArray[np.float64]:
-    """Return points of the sphere of a radius around 0 in the dual norm of the p-norm."""
-    t = np.linspace(0.0, 2.0 * np.pi, 721)
-    u = np.c_[np.cos(t), np.sin(t)]
-    q = 1.0 if p == np.inf else np.inf if p == 1.0 else p / (p - 1.0)
-    return radius * u / np.linalg.norm(u, ord=q, axis=1)[:, None]
 
 
 def _shortened(text: str, longest: int = 104) -> str:
