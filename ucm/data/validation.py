@@ -15,6 +15,7 @@ from ucm import native
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.weights import (
     Factors,
+    class_totals,
     members_in,
     no_members,
     positive_rows,
@@ -462,7 +463,7 @@ def inspect_block(
     label, weight, group = untagged(y)
     v, defect = _label_values(label)
     size, index = v.size, None
-    labels = counts = totals = all_totals = _by_class(v, np.ones(size))
+    labels = counts = totals = all_totals = class_totals(None, v)
     groups: frozenset[tuple[str, object]] = frozenset()
     least = 1.0
     if factors is not None:
@@ -470,10 +471,10 @@ def inspect_block(
             defect = _bad_group(group) or defect
         if weight is not None:
             weight = np.asarray(weight, dtype=np.float64)
-            all_totals, defect = _by_class(v, weight), _bad_weight(weight) or defect
+            all_totals, defect = class_totals(weight, v), _bad_weight(weight) or defect
         X, v, index = positive_rows(X, tagged(v, weight, group), factors)
         group = group if group is None or index is None else group[index]
-        counts, totals = _by_class(v, np.ones(v.size)), _by_class(v, np.abs(v))
+        counts, totals = class_totals(None, v), class_totals(np.abs(v), v)
         least = float(np.abs(v).min(initial=np.inf))
         groups = frozenset(
             part for part in factors.model_groups if group is not None and _has(v, group, *part)
@@ -506,10 +507,6 @@ def _has(v: Vec, group: np.ndarray, kind: str, label: object) -> bool:
     """True if a row of the class or classes of a kind is in a group."""
     in_class = {"pos": v > 0.0, "neg": v < 0.0}.get(kind, True)
     return bool((in_class & members_in(group, label)).any())
-
-
-def _by_class(v: Vec, weights: Vec) -> Vec:
-    return np.array([weights[v > 0.0].sum(), weights[v < 0.0].sum()])
 
 
 def joined(a: BlockSummary, b: BlockSummary) -> BlockSummary:

@@ -66,6 +66,12 @@ SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label", "per
 """The options of every function that takes samples."""
 
 
+def class_totals(c: Vec | None, y: Vec) -> Vec:
+    """Return the sums of the weights c of class +1 and of class -1; of ones for c None."""
+    sides = y > 0.0, y < 0.0
+    return np.array([np.sum(side) if c is None else c[side].sum() for side in sides], dtype=np.float64)
+
+
 def class_factors(
     class_weight: object, labels: Sequence[object], totals: ArrayLike | None = None, pair: bool = False
 ) -> list[float]:
@@ -118,12 +124,10 @@ def sample_weights_of(
 
     Raises `DataError` if all samples of a class have weight 0, and `ParameterError` as `class_factors`.
     """
-    counts = np.ones(y.size) if weights is None else weights
-    members = y > 0.0, y < 0.0
-    totals = np.array([counts[inside].sum() for inside in members])
+    totals = class_totals(weights, y)
     nonzero, samples = None, weights
     if weights is not None:
-        refuse_weightless(np.where([inside.any() for inside in members], totals, np.inf))
+        refuse_weightless(np.where(class_totals(None, y) > 0.0, totals, np.inf))
         if not weights.all():
             nonzero = np.flatnonzero(weights)
             samples = weights[nonzero]

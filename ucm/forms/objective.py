@@ -13,6 +13,7 @@ from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Matrix, Vec
+from ucm.data.weights import class_totals
 from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.forms.bound import FeatureNormal, SampleDual, split_at_kinks, times
 from ucm.forms.solver import Answer, Expected, Part
@@ -347,11 +348,6 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
         slopes = loss.gradient(loss.offset - margin)
         total += slopes if c is None else times(c, slopes)
     return total
-
-
-def class_totals(c: Vec | None, y: Vec) -> Vec:
-    """Return the total weights of class +1 and class -1: at w = 0 a loss is that of two such samples."""
-    return np.array([members.sum() if c is None else c[members].sum() for members in (y > 0.0, y < 0.0)])
 
 
 def weighed(

@@ -25,10 +25,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import root_scalar
 
-from ucm.data.bound_data import Data
+from ucm.data.bound_data import Data, with_column
 from ucm.data.deadline import check_time
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
@@ -259,9 +258,8 @@ class GeneralisedNuSVM:
                 f"{data.m:,}; give the radius"
             )
         losses, weights = zip(*self.terms, strict=True)
-        X, column = self.samples, -data.y[:, None]
-        table: Matrix = sparse.hstack([X, column], "csr") if sparse.issparse(X) else np.hstack([X, column])
-        slope = LinearTerm(np.zeros(data.m), np.eye(1, table.shape[1], X.shape[1]).ravel())
+        table = with_column(self.samples, -data.y)
+        slope = LinearTerm(np.zeros(data.m), np.eye(1, table.shape[1], table.shape[1] - 1).ravel())
         return Composite(table, data.y, losses, (), weights, tilt=slope)
 
     def normal(self, v: Vec) -> Vec:

@@ -17,9 +17,10 @@ from scipy import sparse
 from ucm.data.bound_data import Data
 from ucm.data.deadline import check_time
 from ucm.data.linear_map import Vec
+from ucm.data.weights import class_totals
 from ucm.errors import CompositionError
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import class_totals, lifted, slopes_of, weighed
+from ucm.forms.objective import lifted, slopes_of, weighed
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
 from ucm.language.parameter import Scope
