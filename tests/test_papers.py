@@ -173,7 +173,7 @@ def test_a_run_is_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(commands, "RESULTS", tmp_path / "results.json")
     first, last = (
         Command("002", "Table 2", "unified fails"),
-        Command("004", "Section 2.1", "unified section-2.1"),
+        Command("004", "Section 2.1", "unified section-2-1"),
     )
     runs: list[str] = []
 
@@ -188,7 +188,7 @@ def test_a_run_is_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.Monkey
             runs.append("section")
             yield {"x": 1.0 / 3.0, "y": float("inf"), "within": np.bool_(True)}
 
-        return {"fails": fails, "section-2.1": section}
+        return {"fails": fails, "section-2-1": section}
 
     monkeypatch.setattr(commands, "COMMANDS", (first, last))
     monkeypatch.setattr(commands, "parts_of", rows)

@@ -126,8 +126,8 @@ class Page:
         return found
 
     def _mean_of(self, name: str, model: str, quantity: str) -> float | None:
-        script = f"sparse {name.removeprefix('uci_')}"
-        return self.one(script, part="section 4.2", model=model, quantity=quantity).get("mean")
+        where = {"data": name, "part": "section 4.2", "model": model, "quantity": quantity}
+        return self.one("sparse uci", **where).get("mean")
 
     def features_of(self, *names: str) -> str:
         """Ong, section 4.2: the mean share of the features that models use, without bupa."""
@@ -135,7 +135,7 @@ class Page:
 
     def most_problems(self) -> list[Row]:
         """Ong, Figure 12: the most convex problems on the splits of a set."""
-        rows = [row for name in UCI for row in self.rows(f"sparse {name[4:]}", part="order")]
+        rows = self.rows("sparse uci", part="order")
         return [{"words": f"{row['mean']:.0f} ({row['data'][4:]})", "within": row["within"]} for row in rows]
 
     def last_heights(self) -> str:
