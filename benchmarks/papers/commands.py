@@ -105,9 +105,8 @@ all | tests | pytest
 004 | Table 8 | unified table-8-seconds --sets a8a,a9a,cod-rna,ijcnn1 / skin-nonskin,w7a,w8a / duke / leu
 003 | Table 1 | nearest_points table-1
 003 | Section 5 | nearest_points mu-mdm
-001 | Figures 3-6 | sparse features
 000 | beyond | beyond extended-nu-svm --sets image,ringnorm,twonorm,waveform
-001 | Figures 7-9 | sparse labels-0 / labels-10 / labels-100 / labels-200
+001 | Figures 3-9 | sparse noise --sets 0 / 10 / 100 / 200
 001 | Table 2 | sparse table-2 --sets uci_sonar,uci_wpbc / uci_ionosphere / uci_pima / uci_bupa
 001 | Figure 10 | sparse uci --sets uci_wpbc / uci_bupa / uci_sonar / uci_ionosphere / uci_pima
 002 | Table 1 | psvm table-1-splits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -114,24 +115,44 @@ class Page:
         return ", ".join(words) or "none"
 
     def pairs_of_models(
-        self, quantity: str, pairs: Sequence[tuple[str, str]], but: Sequence[str] = ()
+        self,
+        quantity: str,
+        pairs: Sequence[tuple[str, str]],
+        data: Sequence[str],
+        command: str = "sparse uci",
     ) -> list[Row]:
-        """Ong, section 4.2: whether the second model of a pair uses less, on each set."""
+        """Ong, section 4: whether the second model of a pair has less of a quantity, on each set."""
         found = []
-        for name in (name for name in UCI if name not in but):
+        for name in data:
             for more, less in pairs:
-                high, low = (self._mean_of(name, model, quantity) for model in (more, less))
+                high, low = (self._mean_of(name, model, quantity, command) for model in (more, less))
                 if high is not None and low is not None:
-                    found.append({"set": name, "high": high, "low": low, "less": low < high})
+                    found.append({"high": high, "low": low, "less": low < high})
         return found
 
-    def _mean_of(self, name: str, model: str, quantity: str) -> float | None:
-        where = {"data": name, "part": "section 4.2", "model": model, "quantity": quantity}
-        return self.one("sparse uci", **where).get("mean")
+    def _mean_of(self, data: str, model: str, quantity: str, command: str = "sparse uci") -> float | None:
+        return self.one(command, data=data, model=model, quantity=quantity).get("mean")
 
     def features_of(self, *names: str) -> str:
         """Ong, section 4.2: the mean share of the features that models use, without bupa."""
         return mean(self._mean_of(s, m, "features") for s in UCI if s != "uci_bupa" for m in names)
+
+    def rises_with_noise(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Ong, Figure 7: whether the support vectors rise less with the second model of a pair."""
+
+        def rise(model: str) -> float:
+            ends = [
+                self._mean_of(f"(0; {s})", model, "support vectors", "sparse noise") for s in ("0.3", "0")
+            ]
+            return ends[0] - ends[1]
+
+        return [rise(less) < rise(more) for more, less in pairs] if self.rows("sparse noise") else []
+
+    def falls_with_mu(self) -> list[bool]:
+        """Ong, Figure 11: whether a step down in mu has fewer support vectors, on each set."""
+        where = {"part": "figure 11", "quantity": "support vectors"}
+        curves = [[row["mean"] for row in self.rows("sparse table-2", data=s, **where)] for s in UCI]
+        return [low <= high for curve in curves for low, high in itertools.pairwise(curve)]
 
     def most_problems(self) -> list[Row]:
         """Ong, Figure 12: the most convex problems on the splits of a set."""

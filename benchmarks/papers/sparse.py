@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,14 +39,13 @@ MODELS: dict[str, Make] = {
 DC_MODELS = ("ZeroNormSVM", "CapOneNormSVM", "RLSVM2", "RLSVM1", "RLSVM0", "RLSVMC1")
 LAMBDAS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 MUS = tuple(k / 10 for k in range(1, 11))
-NOISE_DIMENSIONS = (0, 10, 100, 200)
 LABEL_NOISE = (0.0, 0.1, 0.2, 0.3)
 TRUE = 10  # informative dimensions of the simulated data
 PRINTED = print_of("ong")
 UCI = tuple(PRINTED)
 ITERATIONS = 16  # at most, section 4.4
 REPEATS = 20
-FEW_REPEATS = 8  # with 100 noise dimensions or more, to end within four minutes
+DRAWS = 5  # of the simulated data
 FOLDS = 5
 
 
@@ -73,31 +71,20 @@ QUANTITIES: dict[str, Callable[[Run], float]] = {
     "iterations": lambda run: run.iterations,
     "iterations, change < 1e-3": lambda run: run.printed,
 }
+OF_NOISE = ("false positives", "false negatives", "features", "support vectors", "parameters", "accuracy")
 
 
 # --- simulated data -----------------------------------------------------------------------------
-@PARTS.add
-def features(repeats: int = REPEATS) -> Iterator[Row]:
-    """Figures 3 to 6: features used as noise dimensions are added, without label noise."""
-    figures = list(enumerate(("features", "false positives", "false negatives", "accuracy"), 3))
-    for k in NOISE_DIMENSIONS:
-        for name, runs in _simulated_runs(k, 0.0, repeats).items():
-            shown = figures[3:] if name in ("SVM", "RLSVM2") else figures
-            shown = [(f"figure {f}", what) for f, what in shown if k or what != "false positives"]
-            yield from _rows(f"{k} noise dimensions", name, runs, *shown)
-
-
-def labels(k: int, repeats: int = REPEATS) -> Iterator[Row]:
-    """Figures 7 to 9 with k noise dimensions: support vectors, parameters and accuracy under label
-    noise."""
-    figures = (
-        ("figure 7", "support vectors"),
-        ("figure 8", "parameters"),
-        ("figure 9", "accuracy"),
-    )
+@PARTS.each(("0", "10", "100", "200"), lambda name: (int(name),))
+def noise(_: str, k: int, *, repeats: int = DRAWS) -> Iterator[Row]:
+    """Figures 3 to 9 with k noise dimensions at each label noise, means over five draws, where print has 20:
+    features used, informative ones that are not, noise that is, support vectors, parameters, accuracy."""
+    shown = [("figures 3-9", what) for what in OF_NOISE[k == 0 :]]
     for share in LABEL_NOISE:
-        for name, runs in _simulated_runs(k, share, repeats).items():
-            yield from _rows(f"({k}; {share:g})", name, runs, *figures[k > 0 :])
+        for name, make in MODELS.items():
+            draws = (np.random.default_rng([seed, k, round(100 * share)]) for seed in range(repeats))
+            runs = [_tuned_fit(make, *simulated(k, share, rng), seed) for seed, rng in enumerate(draws)]
+            yield from _rows(f"({k}; {share:g})", name, runs, *shown)
 
 
 def simulated(
@@ -112,22 +99,6 @@ def simulated(
     flipped = generator.choice(100, round(100 * label_noise), replace=False)
     y[flipped] *= -1.0
     return 0.2 * np.column_stack([X, noise]), y
-
-
-PARTS |= {
-    f"labels-{k}": functools.partial(labels, k, repeats=REPEATS if k < 100 else FEW_REPEATS)
-    for k in NOISE_DIMENSIONS
-}
-
-
-@functools.cache
-def _simulated_runs(k: int, share: float, repeats: int) -> dict[str, list[Run]]:
-    found: dict[str, list[Run]] = {name: [] for name in MODELS}
-    for seed in range(repeats):
-        X, y = simulated(k, share, np.random.default_rng([seed, k, round(100 * share)]))
-        for name, make in MODELS.items():
-            found[name].append(_tuned_fit(make, X, y, seed))
-    return found
 
 
 # --- UCI data -----------------------------------------------------------------------------------
