@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -130,7 +132,7 @@ class Page:
                     found.append({"high": high, "low": low, "less": low < high})
         return found
 
-    def _mean_of(self, data: str, model: str, quantity: str, command: str = "sparse uci") -> float | None:
+    def _mean_of(self, data: str, model: str, quantity: str, command: str = "sparse uci") -> Any:
         return self.one(command, data=data, model=model, quantity=quantity).get("mean")
 
     def features_of(self, *names: str) -> str:
@@ -195,7 +197,21 @@ class Page:
         environment.globals |= {name: getattr(self, name) for name in dir(self) if name[0] != "_"}
         environment.globals |= {helper.__name__: helper for helper in _HELPERS}
         environment.globals |= {"commands": COMMANDS, "commands_run": lambda: len(self.results)}
-        return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render().rstrip() + "\n"
+        template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+        tally = _tally(template.render(tally={}))
+        return template.render(tally=tally).rstrip() + "\n"
+
+
+STATES = ("met", "partly", "not met", "not comparable", "not run here")
+
+
+def _tally(text: str) -> dict[str, Counter[str]]:
+    """How many lines of each part of the page have each state."""
+    found: dict[str, Counter[str]] = {}
+    for part in text.split("\n## ")[1:]:
+        cells = re.findall(rf"^\| .*\| ({'|'.join(STATES)})\b[^|]*\|$", part, re.MULTILINE)
+        found[part.split("\n")[0]] = Counter(cells)
+    return found | {"all": sum(found.values(), Counter())}
 
 
 UCI = ("uci_pima", "uci_bupa", "uci_ionosphere", "uci_sonar", "uci_wpbc")

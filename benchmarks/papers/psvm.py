@@ -1,10 +1,9 @@
-"""Tables 1 and 3 and Figure 2 of Sun (2024), and fits beside scikit-learn's `SVC`.
+"""Tables 1 and 3 and Figures 2 and 3 of Sun (2024), and fits beside scikit-learn's classifiers.
 
-The printed accuracies are those of one split, `train_test_split(random_state=42)` on standardised
-features; naive Bayes and AdaBoost beside them come out to the digit on it. Two things in the program
-behind Table 1 are not as in the text: its kernel is `exp(-|x - z| / sqrt(n var X))`, without the square,
-and its bias is the mean of `y_k - sign(f(x_k))` over the support vectors; at p = 1 the box of alpha is
-dropped. Table 3 prints the best accuracy over C on the test part.
+The printed accuracies are those of one split, `train_test_split(random_state=42)` on standardised features.
+The program of the author, github.com/CoderBak/pSVM, is not as the text: its kernel is
+`exp(-|x - z| / sqrt(n var X))`, without the square, its bias is the mean of `y_k - sign(f(x_k))` over the
+support vectors, and at p = 1 the box of alpha is dropped.
 """
 
 from __future__ import annotations
