@@ -670,7 +670,7 @@ def section_6_3_1(name: str, X: Any, y: Any) -> Iterator[Row]:
 def lemma_5(name: str, X: Any, y: Any) -> Iterator[Row]:
     """(30) and (31) for the exponential loss: (30), the norm at the bound lam of w and the conjugate of the
     loss as penalty g, in CVXPY; (31), the least norm with g at most its value there, by the library. Within:
-    both have the same norm to 1e-5."""
+    both have the same norm to 1e-5. And norm(w) at lam = 100, which (48) says to be 0."""
     import cvxpy as cp
 
     from ucm import Exponential, Hull, LossBall, signed
@@ -683,3 +683,5 @@ def lemma_5(name: str, X: Any, y: Any) -> Iterator[Row]:
         second = float(np.linalg.norm(solve(Hull(signed, weights=ball), X, y, tol=1e-9).x))
         row: Row = {"set": name, "lam": lam, "g(q*)": float(g.value), "f, (30)": float(f.value)}
         yield {**row, "f, (31)": second, "within": abs(second / row["f, (30)"] - 1.0) <= 1e-5}
+    far = float(np.linalg.norm(solve(models.kl_svm(lam=100.0), X, y, tol=1e-9).w))
+    yield {"set": name, "lam": 100.0, "norm(w)": far, "within": None}
