@@ -133,7 +133,7 @@ def table_1(name: str, X: Any, y: Any) -> Iterator[Row]:
 
 @PARTS.each(BINARY, standardised)
 def table_1_splits(name: str, X: Any, y: Any, *, repeats: int = FEW_SPLITS) -> Iterator[Row]:
-    """Table 1 on five splits: the paper's program, an RBF kernel with the exact bias, and `SVC`, the best p in
+    """Table 1 on five splits: the program, an RBF kernel with the exact bias, and `SVC`, the best p in
     the mean."""
     from sklearn.model_selection import GridSearchCV, KFold
     from sklearn.svm import SVC
