@@ -185,9 +185,9 @@ def _best_nu(train: Any, test: Any, values: Any, p: float, limit: float = 5.0) -
     return (*best, tried)
 
 
-def _no_worse(below: tuple[float, float, int], above: tuple[float, float, int]) -> bool | None:
+def _better(below: tuple[float, float, int], above: tuple[float, float, int]) -> bool | None:
     """None where nothing was solved on one side."""
-    return below[0] >= above[0] if below[2] and above[2] else None
+    return below[0] > above[0] if below[2] and above[2] else None
 
 
 def _row(name: str, method: str, best: tuple[float, float, int], printed: float, size: int, side: str) -> Row:
@@ -212,7 +212,7 @@ def figure_8() -> Iterator[Row]:
             _best_nu(train, test, [nu for nu in DRAWN_NU if (nu > low) == side], 2.0)
             for side in (True, False)
         )
-        near = _no_worse(below, above) if r <= 2.0 else None
+        near = _better(below, above) if r <= 2.0 else None
         yield {"r": r, "nu_min": low, **_both(above, below), "within": near}
 
 
@@ -238,12 +238,12 @@ def _both(above: tuple[float, float, int], below: tuple[float, float, int]) -> R
 @PARTS.each(SETS, load)
 def figures_9_10(name: str, X: Any, y: Any, *, limit: float = 3.0) -> Iterator[Row]:
     """Accuracy over nu on both sides of nu_min for the norms of the figures, `GRID` values on each side: the
-    best of each. `within` (p = 2, on the sets that the paper names): below nu_min it is at least as good."""
+    best of each. `within` (p = 2, on the sets that the paper names): below nu_min it is better."""
     train, test = _split(X, y)
     low, (convex, beyond) = least_nu(*train), _values(*train)
     for p in NORMS if name in OF_FIGURE_10 else (2.0,):
         above, below = (_best_nu(train, test, values, p, limit) for values in (convex, beyond))
-        near = _no_worse(below, above) if p == 2.0 and name in BETTER_BELOW else None
+        near = _better(below, above) if p == 2.0 and name in BETTER_BELOW else None
         yield {
             "set": name, "p": p, "nu_min": low, **_both(above, below),
             "within": near,
