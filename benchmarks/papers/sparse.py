@@ -45,7 +45,7 @@ PRINTED = print_of("ong")
 UCI = tuple(PRINTED)
 ITERATIONS = 16  # at most, section 4.4
 REPEATS = 20
-DRAWS = 5  # of the simulated data
+DRAWS = 3  # of the simulated data
 FOLDS = 5
 
 
@@ -77,7 +77,7 @@ OF_NOISE = ("false positives", "false negatives", "features", "support vectors",
 # --- simulated data -----------------------------------------------------------------------------
 @PARTS.each(("0", "10", "100", "200"), lambda name: (int(name),))
 def noise(_: str, k: int, *, repeats: int = DRAWS) -> Iterator[Row]:
-    """Figures 3 to 9 with k noise dimensions at each label noise, means over five draws, where print has 20:
+    """Figures 3 to 9 with k noise dimensions at each label noise, means over three draws, where print has 20:
     features used, informative ones that are not, noise that is, support vectors, parameters, accuracy."""
     shown = [("figures 3-9", what) for what in OF_NOISE[k == 0 :]]
     for share in LABEL_NOISE:
@@ -123,7 +123,7 @@ def uci(data: str, X: Any, y: Any, *, repeats: int = REPEATS) -> Iterator[Row]:
 
 
 @PARTS.each(UCI, standardised)
-def table_2(data: str, X: Any, y: Any, *, repeats: int = 10) -> Iterator[Row]:
+def table_2(data: str, X: Any, y: Any, *, repeats: int = REPEATS) -> Iterator[Row]:
     """Table 2 and Figure 11 with RLSVM2, the ramp loss with an l2 penalty: mu = 1, mu by
     cross-validation, and every mu."""
     make, chosen, tuned = models.rlsvm2, [], []
