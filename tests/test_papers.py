@@ -209,3 +209,16 @@ def test_four_vectors_end_in_the_nearest_points(both: bool) -> None:
     best = ucm.solve(model, X, y, solver="clarabel")
     assert q.max() <= 0.2 and q[y > 0].sum() == pytest.approx(1.0) == q[y < 0].sum()
     assert np.linalg.norm(X.T @ (q * y)) == pytest.approx(np.linalg.norm(best.x), rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::ucm.errors.ConvergenceWarning")  # by the paper's own rule
+def test_parts_of_lopez_take_as_many_splits_as_asked_for() -> None:
+    rng = np.random.default_rng(3)
+    y = np.where(np.arange(60) % 2, 1.0, -1.0)
+    X = rng.standard_normal((60, 3)) + y[:, None]
+    splits = [np.split(rng.permutation(60), [40]) for _ in range(4)]
+    table, both = (
+        inspect.unwrap(part)("heart", X, y, splits, repeats=2)
+        for part in (nearest_points.table_1, nearest_points.tables_2_3)
+    )
+    assert [row["number"] for row in (*table, *both)] == [2, 2, 2]
