@@ -93,9 +93,9 @@ def test_every_item_has_one_line(author: str) -> None:
 @pytest.mark.parametrize("author", PAPERS)
 def test_every_line_has_a_state_and_a_command(author: str) -> None:
     for row in sections()[author]:
-        assert len(row) == 4 and row[1], row
-        assert row[3].startswith(STATES), row
-        assert row[2].startswith("`"), row
+        assert len(row) == 4 and row[2], row
+        assert row[1].startswith(STATES), row
+        assert row[3].startswith("`"), row
 
 
 def test_names_in_the_papers_page_exist() -> None:

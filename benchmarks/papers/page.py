@@ -73,9 +73,8 @@ class Page:
             cases = self.cases("pytest", test=command) if test else self.cases(command)
         state = verdict(cases, **found, whole=self.whole(command))
         note = note or (found.get("figure", "") if state == "met" else "")
-        return (
-            f"| {name} | {where} | `{command}` | {state}{f': {note}' if note and state != NOT_RUN else ''} |"
-        )
+        more = f": {note}" if note and state != NOT_RUN else ""
+        return f"| {name} | {state}{more} | {where} | `{command}` |"
 
     def whole(self, *parts: str) -> bool:
         """Whether all pieces of the parts have results."""
@@ -209,7 +208,8 @@ def _tally(text: str) -> dict[str, Counter[str]]:
     """How many lines of each part of the page have each state."""
     found: dict[str, Counter[str]] = {}
     for part in text.split("\n## ")[1:]:
-        cells = re.findall(rf"^\| .*\| ({'|'.join(STATES)})\b[^|]*\|$", part, re.MULTILINE)
+        place = r"^\|[^|]*" if "| item |" in part else r"^\|.*"  # of claims the last column
+        cells = re.findall(rf"{place}\| ({'|'.join(STATES)})\b", part, re.MULTILINE)
         found[part.split("\n")[0]] = Counter(cells)
     return found | {"all": sum(found.values(), Counter())}
 
