@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -127,10 +128,11 @@ def _split(X: Any, y: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 @PARTS.each(SETS, load)
 def tables_2_3(name: str, X: Any, y: Any) -> Iterator[Row]:
     """p = 2 at nu_min / 1.01 of the samples that train; the paper does not say how far below it went,
-    so objectives are no figures to meet."""
+    so objectives are no figures to meet. Seconds are without the lower bound, which print has not."""
     train, test = _split(X, y)
     nu = least_nu(*train) / BELOW
-    works = {method: compile(models.enu_svm(nu), *train, solver=method).solve for method in METHODS}
+    plans = {method: compile(models.enu_svm(nu), *train, solver=method) for method in METHODS}
+    works = {method: partial(plan.solve, bound=False) for method, plan in plans.items()}
     runs = in_turns(works, 3, clock=time.process_time)
     ends = {method: run.result.objective for method, run in runs.items()}
     for method, column in METHODS.items():
@@ -140,7 +142,7 @@ def tables_2_3(name: str, X: Any, y: Any) -> Iterator[Row]:
             "set": name, "method": method, "seconds": seconds,
             "printed seconds": printed[f"{column}_s"], "right, %": 100.0 * accuracy(sol, *test),
             "printed, %": printed[column], "objective": sol.objective,
-            "printed objective": printed.get(f"{column}_f"),
+            "printed objective": printed.get(f"{column}_f"), "iterations": sol.stats.iterations,
             "within": None if method != "rapminos" else ends[method] <= ends["subgradient"] * (1 + 1e-9),
         }  # fmt: skip
 
