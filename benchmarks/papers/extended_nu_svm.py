@@ -246,10 +246,7 @@ def figures_9_10(name: str, X: Any, y: Any, *, limit: float = 3.0) -> Iterator[R
     for p in NORMS if name in OF_FIGURE_10 else (2.0,):
         above, below = (_best_nu(train, test, values, p, limit) for values in (convex, beyond))
         near = _better(below, above) if p == 2.0 and name in BETTER_BELOW else None
-        yield {
-            "set": name, "p": p, "nu_min": low, **_both(above, below),
-            "within": near,
-        }  # fmt: skip
+        yield {"set": name, "p": p, "nu_min": low, **_both(above, below), "within": near}
 
 
 @PARTS.each(SETS, load)

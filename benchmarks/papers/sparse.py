@@ -255,12 +255,7 @@ def _rows(data: str, model: str, runs: Iterable[Run], *shown: tuple[str, str]) -
 
 def _row(part: str, data: str, model: str, quantity: str, values: Sequence[float]) -> Row:
     row = {"part": part, "data": data, "model": model, "quantity": quantity}
-    return {
-        **row,
-        "mean": float(np.mean(values)),
-        "deviation": float(np.std(values)),
-        "within": None,
-    }
+    return {**row, "mean": float(np.mean(values)), "deviation": float(np.std(values)), "within": None}
 
 
 @PARTS.each(UCI, standardised)

@@ -400,11 +400,7 @@ def tables_3_7(size: tuple[int, int] = LARGE) -> Iterator[Row]:
                 "seconds": seconds, "calls": last[what], "calls, print": calls,
                 "ms each": 1e3 * seconds / max(last[what], 1), "within": None,
             }  # fmt: skip
-        constants = {
-            "average L": np.mean(L),
-            "largest L": np.max(L),
-            "L_f": _lipschitz(model, size),
-        }
+        constants = {"average L": np.mean(L), "largest L": np.max(L), "L_f": _lipschitz(model, size)}
         for what, printed in zip(constants, L_OF_FIGURE_6[name], strict=True):
             here = float(constants[what])
             yield {"model": name, "constant": what, "ours": here, "print": printed, "within": None}
@@ -504,21 +500,15 @@ def _figure(name: str, make: Any, kernel: str | None = None) -> Iterator[Row]:
             seconds = {what: taken for what, (_, taken) in runs.items()}
             found = runs["APG"][0]
             row: Row = {"figure": name, "over": panel, "m": m, "n": n, "size": size}
-            row |= {
-                "iterations": found.stats.iterations,
-                **{f"{k}, s": t for k, t in seconds.items()},
-            }
+            row["iterations"] = found.stats.iterations
+            row |= {f"{k}, s": t for k, t in seconds.items()}
             rival = seconds.get(RIVAL[name], np.nan)
             compared = rival > 0.0 and (name != "figure 5" or (m >= 10_000 and n >= 100))
             yield {**row, "within": seconds["APG"] <= rival if compared else None}
 
 
 def _traced(
-    model: Any,
-    every: int,
-    size: tuple[int, int],
-    solver: APG = AS_PRINTED,
-    limit: int | None = None,
+    model: Any, every: int, size: tuple[int, int], solver: APG = AS_PRINTED, limit: int | None = None
 ) -> Solution:
     X, y = artificial(*size)
     return compile(model, X, y, solver=solver).solve(trace=every, max_iter=limit, tol=TIGHT)
@@ -594,12 +584,8 @@ def table_9(name: str, X: Any, y: Any, *, repeats: int = PARTITIONS) -> Iterator
         means = 100.0 * scores.mean(axis=0)
         best = int(means.argmax())
         row = {"set": name, "model": model, "right, %": means[best], "printed, %": printed}
-        row |= {
-            "ours - print": means[best] - printed,
-            "parameter": grid[best],
-            "printed": given,
-            "seconds": time.process_time() - began,
-        }
+        row |= {"ours - print": means[best] - printed, "parameter": grid[best], "printed": given}
+        row["seconds"] = time.process_time() - began
         yield {**row, "within": abs(means[best] - printed) <= POINTS}
 
 
@@ -613,13 +599,7 @@ def _grid(model: Any, parameter: str, X: Any, y: Any, given: float) -> list[floa
 
 
 def _scores(
-    model: Any,
-    parameter: str,
-    grid: list[float],
-    X: Any,
-    y: Any,
-    other: Any,
-    labels: Any,
+    model: Any, parameter: str, grid: list[float], X: Any, y: Any, other: Any, labels: Any
 ) -> list[float]:
     """The accuracy of every value; 0 of those at which the set is empty or no bias was found."""
     found = dict.fromkeys(grid, 0.0)
