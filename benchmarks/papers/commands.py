@@ -109,7 +109,7 @@ all | tests | pytest
 001 | Figures 3-9 | sparse noise --sets 0 / 10 / 100 / 200
 001 | Table 2 | sparse table-2 --sets uci_sonar,uci_wpbc / uci_ionosphere / uci_pima / uci_bupa
 001 | Figure 10 | sparse uci --sets uci_wpbc / uci_bupa
-001 | Figure 10 | sparse uci --repeats 5 --sets uci_sonar / uci_ionosphere / uci_pima
+001 | Figure 10 | sparse uci --repeats 2 --sets uci_sonar / uci_ionosphere / uci_pima
 002 | Table 1 | psvm table-1-splits
 000 | Figure 11 | extended_nu_svm figure-11
 002 | Table 3 | psvm table-3
