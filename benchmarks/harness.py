@@ -1,7 +1,7 @@
 """The command line of a script, and its rows, each printed and appended to a file at once.
 
 A part of a script is a function that yields rows. Its keyword arguments are its options:
-`python -m benchmarks.papers.unified table-9 --sets heart,diabetes --save rows.jsonl` calls
+`python -m benchmarks.papers unified table-9 --sets heart,diabetes --save rows.jsonl` calls
 `table_9(sets=("heart", "diabetes"))`. A row is a dictionary; its `within` is True or False where a figure is
 held against a target, None where none is set. The exit status is 1 if a row is not within.
 """
@@ -9,6 +9,7 @@ held against a target, None where none is set. The exit status is 1 if a row is 
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import json
 import math
@@ -33,6 +34,7 @@ from ucm.errors import DataError
 
 __all__ = [
     "Part",
+    "Parts",
     "Row",
     "Runs",
     "dense",
@@ -165,6 +167,38 @@ def over(
             yield {"set": name, "note": missing(error, name), "within": None}
         else:
             yield from rows(name, *data)
+
+
+class Parts(dict[str, Part]):
+    """The parts of a script by name, each entered by a decorator: `table_1` as "table-1"."""
+
+    def add(self, part: Part, name: str = "") -> Part:
+        """Enter a part."""
+        self[name or part.__name__.replace("_", "-")] = part
+        return part
+
+    def each(
+        self,
+        names: Iterable[str],
+        load: Callable[[str], tuple[Any, ...]] = datasets.load,
+        name: str = "",
+    ) -> Callable[[Callable[..., Iterator[Row]]], Part]:
+        """Enter the part with the rows `rows(name, *load(name), **options)` of every set: its options are
+        `sets`, these names by default, and the keyword-only arguments of `rows`."""
+        default = tuple(names)
+
+        def enter(rows: Callable[..., Iterator[Row]]) -> Part:
+            @functools.wraps(rows)
+            def part(sets: Sequence[str] = default, **options: Any) -> Iterator[Row]:
+                return over(sets, functools.partial(rows, **options), load)
+
+            kind = inspect.Parameter.KEYWORD_ONLY
+            own = [given for given in inspect.signature(rows).parameters.values() if given.kind is kind]
+            signature = [inspect.Parameter("sets", kind, default=default), *own]
+            vars(part)["__signature__"] = inspect.Signature(signature)
+            return self.add(part, name)
+
+        return enter
 
 
 def missing(error: DataError, name: str) -> str:

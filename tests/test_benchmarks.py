@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import time
 import warnings
@@ -15,7 +16,7 @@ from conftest import Loader, shared_folder
 
 import ucm
 from benchmarks import audit, harness, judge
-from benchmarks.papers import extended_nu_svm, nearest_points, psvm, sparse, unified
+from benchmarks.papers import beyond, extended_nu_svm, nearest_points, psvm, sparse, unified
 from benchmarks.speed import datasets, own, rows, solvers, tables
 from benchmarks.speed.__main__ import PARTS
 from benchmarks.speed.objective import MODELS, Problem
@@ -76,17 +77,8 @@ def test_a_missing_data_set_has_a_row_with_its_source() -> None:
 def test_every_part_has_a_sentence_and_options_that_the_command_line_knows(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    scripts = (
-        extended_nu_svm.TABLES,
-        nearest_points.TABLES,
-        psvm.PARTS,
-        sparse.PARTS,
-        unified.TABLES,
-    )
-    for parts in (
-        *scripts,
-        PARTS,
-    ):
+    scripts = (extended_nu_svm, nearest_points, psvm, sparse, unified, beyond)
+    for parts in (*(script.PARTS for script in scripts), PARTS):
         with pytest.raises(SystemExit) as ended:
             harness.main("What.", parts, ["--help"])
         assert ended.value.code == 0
@@ -107,10 +99,10 @@ def test_the_searches_of_table_2_find_the_same_root() -> None:
 @pytest.mark.filterwarnings("ignore::ucm.errors.ConvergenceWarning")  # by the paper's own rule
 def test_apg_stays_below_the_bound_of_theorem_1() -> None:
     """Figure 6 on small data, with steps longer than 1 / L_f."""
-    svm = [row for row in unified.figures_6_and_10((500, 50)) if row["model"] == "nu-SVM"]
+    svm = [row for row in unified.figures_6_10((500, 50)) if row["model"] == "nu-SVM"]
     assert all(0.0 <= row["f above"] <= row["bound"] for row in svm)
     assert svm[-1]["|L(T(q)-q)|"] <= 1e-5
-    constants = [row for row in unified.tables_3_and_7((500, 50)) if "constant" in row]
+    constants = [row for row in unified.tables_3_7((500, 50)) if "constant" in row]
     average, _, L_f = (row["ours"] for row in constants[:3])
     assert average < L_f
 
@@ -124,10 +116,10 @@ def test_p_1_of_the_psvm_is_as_printed_without_the_box(
     shared_data(name)
     monkeypatch.setenv("UCM_DATA", str(shared_folder()))
     X, y = harness.standardised(name)
-    problem = psvm._Problem(X, np.where(y > 0, 1, -1), psvm.BINARY[name][0], 0, "exp(-d)")
+    problem = psvm._Problem(X, np.where(y > 0, 1, -1), psvm.BINARY[name]["test"], 0, "exp(-d)")
     _, right, share = problem.at(1.0, psvm.HARD)
-    assert abs(right - psvm.RIGHT[name][0]) <= psvm.DIGIT
-    assert abs(share - psvm.SUPPORT[name][0]) <= psvm.NEAR
+    assert abs(right - psvm.BINARY[name]["right_1"]) <= psvm.DIGIT
+    assert abs(share - psvm.BINARY[name]["support_1"]) <= psvm.NEAR
 
 
 def test_twenty_starts_on_small_instances() -> None:
@@ -141,7 +133,7 @@ def test_bench_below_the_boundary_is_held_against_the_proven_optimum() -> None:
     rng = np.random.default_rng(8)
     y = np.where(np.arange(40) % 2, 1, -1)
     X = rng.standard_normal((40, 3)) + 0.3 * y[:, None]
-    found = {row["p"]: row for row in extended_nu_svm._just_below("drawn", X, y)}
+    found = {row["p"]: row for row in inspect.unwrap(extended_nu_svm.below)("drawn", X, y)}
     assert {p for p, row in found.items() if row["exact"]} == {1.0, np.inf}
     for p in (1.0, np.inf):
         assert found[p]["exact"] == "optimal" and found[p]["above exact"] >= -1e-9

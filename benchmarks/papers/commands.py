@@ -29,21 +29,12 @@ HERE = Path(__file__).resolve().parent
 TEMPLATE, RESULTS = HERE / "papers.md.jinja", HERE / "results.json"
 PACKAGES = "ucm-classifiers numpy scipy scikit-learn clarabel highspy"
 
-# the script of a command, and its table of parts
-SCRIPTS = {
-    "unified": ("benchmarks.papers.unified", "TABLES"),
-    "extended_nu_svm": ("benchmarks.papers.extended_nu_svm", "TABLES"),
-    "nearest_points": ("benchmarks.papers.nearest_points", "TABLES"),
-    "sparse": ("benchmarks.papers.sparse", "PARTS"),
-    "psvm": ("benchmarks.papers.psvm", "PARTS"),
-    "beyond": ("benchmarks.papers.beyond", "PARTS"),
-}
+SCRIPTS = ("unified", "extended_nu_svm", "nearest_points", "sparse", "psvm", "beyond")
 
 
 def parts_of(script: str) -> Mapping[str, Part]:
     """Return the parts of a script by name."""
-    module, table = SCRIPTS[script]
-    return getattr(importlib.import_module(module), table)
+    return importlib.import_module(f"benchmarks.papers.{script}").PARTS
 
 
 class Command(NamedTuple):
@@ -64,8 +55,8 @@ class Command(NamedTuple):
 _TABLE = """
 all | tests | pytest
 004 | Table 1 | unified table-1
-004 | Section 2.1 | unified section-2.1
-004 | Section 6.3.1 | unified section-6.3.1
+004 | Section 2.1 | unified section-2-1
+004 | Section 6.3.1 | unified section-6-3-1
 004 | (30)-(31) | unified lemma-5
 004 | Table 2 | unified table-2
 004 | Table 4 | unified table-4
@@ -78,7 +69,7 @@ all | tests | pytest
 004 | Figures 6, 10 | unified figures-6-10
 004 | Figures 7, 11 | unified figures-7-11
 002 | Figure 3 | psvm figure-3
-001 | Theorem 3.1 | sparse theorem-3.1
+001 | Theorem 3.1 | sparse theorem-3-1
 001 | Figures 12-15 | sparse effort
 000 | Tables 2-3 | extended_nu_svm tables-2-3
 000 | Figure 8 | extended_nu_svm figure-8
@@ -114,11 +105,11 @@ all | tests | pytest
 004 | Table 8 | unified table-8-seconds --sets a8a,a9a,cod-rna,ijcnn1 / skin-nonskin,w7a,w8a / duke / leu
 003 | Table 1 | nearest_points table-1
 003 | Section 5 | nearest_points mu-mdm
-001 | Figures 3-6 | sparse features
 000 | beyond | beyond extended-nu-svm --sets image,ringnorm,twonorm,waveform
-001 | Figures 7-9 | sparse labels-0 / labels-10 / labels-100 / labels-200
+001 | Figures 3-9 | sparse noise --sets 0 / 10 / 100 / 200
 001 | Table 2 | sparse table-2 --sets uci_sonar,uci_wpbc / uci_ionosphere / uci_pima / uci_bupa
-001 | Figure 10 | sparse wpbc / bupa / sonar / ionosphere / pima
+001 | Figure 10 | sparse uci --sets uci_wpbc / uci_bupa
+001 | Figure 10 | sparse uci --repeats 2 --sets uci_sonar / uci_ionosphere / uci_pima
 002 | Table 1 | psvm table-1-splits
 000 | Figure 11 | extended_nu_svm figure-11
 002 | Table 3 | psvm table-3

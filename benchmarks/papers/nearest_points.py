@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import Part, Row, dense, main, over
+from benchmarks.harness import Parts, Row, dense
 from benchmarks.judge import accuracy
 from benchmarks.papers import printed as print_of
 from ucm.compiler.compile import solve
@@ -27,7 +25,9 @@ from ucm.language.sets import ReducedHull
 from ucm.language.statistics.samples import neg, pos
 from ucm.solvers import GSK, MDM, ClipMDM
 
-__all__ = ["TABLES"]
+__all__ = ["PARTS"]
+
+PARTS = Parts()
 
 SPLITS = 10
 ALL = 100  # splits of table 1
@@ -56,12 +56,13 @@ Splits = list[tuple[Any, Any]]
 """The rows that train, and those that test."""
 
 
-def load(name: str, splits: int) -> tuple[Any, Any, Splits]:
+def load(name: str) -> tuple[Any, Any, Splits]:
+    """The published splits, or 100 of our own."""
     X, y = dense(f"ida_{name}")
     if name in HELD:
         with np.load(Path(os.environ["UCM_DATA"]) / f"ida_{name}.npz") as parts:
-            return X, y, list(zip(parts["train"], parts["test"], strict=True))[:splits]
-    orders = (np.random.default_rng(seed).permutation(y.size) for seed in range(splits))
+            return X, y, list(zip(parts["train"], parts["test"], strict=True))
+    orders = (np.random.default_rng(seed).permutation(y.size) for seed in range(ALL))
     size = int(PRINTED[name]["train"])
     return X, y, [(order[:size], order[size:]) for order in orders]
 
@@ -102,24 +103,21 @@ def _run(name: str, solver: Any, X: Any, y: Any, train: Any, test: Any) -> _Mean
     return _Means(error, above, absolute, relative, stats.iterations, stats.kernel_operations, gap)
 
 
-def table_1(sets: Sequence[str] = tuple(PRINTED), repeats: int = ALL) -> Iterator[Row]:
+@PARTS.each(PRINTED, load)
+def table_1(name: str, X: Any, y: Any, splits: Splits, *, repeats: int = ALL) -> Iterator[Row]:
     """The SVM of C behind the kernel, its test error, and the mu of (19): the least over the splits, within
     its admissible range. mu is held against print where the splits are held, to 0.2 of it: ten of the 100
     of which the paper takes the least. Of own splits there are as many as asked for."""
-    return over(sets, _table_1, partial(load, splits=repeats))
-
-
-def _table_1(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
     given = PRINTED[name]
     C, printed = given["C"], given["svm_error"]
     errors, found = [], []
-    for train, test in splits:
+    for train, test in splits[:repeats]:
         sol = solve(psvm(1.0, C), X[train], y[train], kernel="rbf", gamma=1.0 / given["s2"], tol=1e-6)
         errors.append(100.0 * (1.0 - accuracy(sol, X[test], y[test])))
         least = 1.0 / min(np.count_nonzero(y[train] > 0), np.count_nonzero(y[train] < 0))
         found.append(min(1.0, max(mu_of(C, sol, X[train], y[train]), least)))
     error, mu, held = float(np.mean(errors)), min(found), name in HELD
-    row = {"set": name, "splits": "published" if held else "own", "number": len(splits), "C": C}
+    row = {"set": name, "splits": "published" if held else "own", "number": len(errors), "C": C}
     row |= {"error": error, "printed error": printed, "mu": mu, "printed mu": given["mu"]}
     spread = 2.0 * float(np.std(errors)) / math.sqrt(len(errors))
     near = abs(error - printed) <= max(ERROR, spread) and abs(mu / given["mu"] - 1.0) <= MU
@@ -133,20 +131,18 @@ def mu_of(C: float, solution: Solution, X: Any, y: Any) -> float:
     return 2.0 * C / (2.0 * solution.objective - losses)
 
 
-def tables_2_and_3(sets: Sequence[str] = FIRST, repeats: int = SPLITS) -> Iterator[Row]:
+@PARTS.each(FIRST, load)
+def tables_2_3(name: str, X: Any, y: Any, splits: Splits, *, repeats: int = SPLITS) -> Iterator[Row]:
     """Test error, support vectors, thousands of iterations and millions of kernel operations of clip-mdm and
     mu-GSK, with the paper's choice of the pair and its stopping rule, their deviations, and the p-value of
     the Wilcoxon rank-sum test of the errors of both.
 
     Print has no threshold of a support vector: weights above 0, above 1e-6, and above 1e-4 of the cap are
     counted. `within`, of clip-mdm on the published splits: 1.5 points, and 5 % of the support vectors."""
-    return over(sets, _tables_2_and_3, partial(load, splits=repeats))
-
-
-def _tables_2_and_3(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
     from scipy.stats import ranksums
 
-    printed, some = PRINTED[name], splits[: SLOW.get(name)]
+    printed, splits = PRINTED[name], splits[:repeats]
+    some = splits[: SLOW.get(name)]
     clipped = _runs(name, ClipMDM(stop="paper"), X, y, splits)
     row = _row(name, "clip-mdm", clipped, "")
     near = abs(row["error"] - printed["error"]) <= ERROR
@@ -168,17 +164,14 @@ def _row(name: str, method: str, runs: np.ndarray, column: str) -> Row:
     return row
 
 
-def four_vectors(sets: Sequence[str] = FEW, repeats: int = 3) -> Iterator[Row]:
+@PARTS.each(FEW, load)
+def four_vectors(name: str, X: Any, y: Any, splits: Splits, *, repeats: int = 3) -> Iterator[Row]:
     """Clipped MDM that moves two samples of each class at once, beside the one of two samples: iterations and
     kernel operations until no pair has a slope above 1e-5 of the norm. Within: four samples take no fewer
     kernel operations, as section 3 tells."""
-    return over(sets, _four_vectors, partial(load, splits=repeats))
-
-
-def _four_vectors(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
     steps: dict[bool, list[int]] = {False: [], True: []}
     operations: dict[bool, list[int]] = {False: [], True: []}
-    for train, _ in splits:
+    for train, _ in splits[:repeats]:
         signs = np.where(y[train] > 0, 1.0, -1.0)
         K = Kernel("rbf", 1.0 / PRINTED[name]["s2"])(X[train], X[train])
         mu = max(PRINTED[name]["mu"], 1.0 / min(np.sum(signs > 0), np.sum(signs < 0)))
@@ -217,43 +210,26 @@ def pairs_of_mdm(
     return limit, q
 
 
-def minkowski(sets: Sequence[str] = tuple(OF_MINKOWSKI), repeats: int = SPLITS) -> Iterator[Row]:
+@PARTS.each(OF_MINKOWSKI, load)
+def minkowski(name: str, X: Any, y: Any, splits: Splits, *, repeats: int = SPLITS) -> Iterator[Row]:
     """Kernel operations of mu-GSK over those of its variant that moves both classes at once: section 5
     quotes the ratios of Mavroforakis and others (2007)."""
-    return over(sets, _minkowski, partial(load, splits=repeats))
-
-
-def _minkowski(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
     one, both = (
-        _means(name, GSK(stop="paper", minkowski=way), X, y, splits).operations for way in (False, True)
+        _means(name, GSK(stop="paper", minkowski=way), X, y, splits[:repeats]).operations
+        for way in (False, True)
     )
     row = {"set": name, "mu-GSK": one / 1e6, "Minkowski": both / 1e6, "ratio": one / both}
     yield {**row, "printed ratio": OF_MINKOWSKI[name], "within": None}
 
 
-def mu_mdm(sets: Sequence[str] = tuple(PRINTED), repeats: int = 1) -> Iterator[Row]:
+@PARTS.each(PRINTED, load)
+def mu_mdm(name: str, X: Any, y: Any, splits: Splits, *, repeats: int = 1) -> Iterator[Row]:
     """Where mu-MDM stalls: its proven gap and error beside those of clip-mdm. The paper tells of worse
     errors on splice, image, banana and ringnorm, without numbers."""
-    return over(sets, _mu_mdm, partial(load, splits=repeats))
-
-
-def _mu_mdm(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
     solvers = {"mu-MDM": MDM(stop="paper"), "clip-mdm": ClipMDM(stop="paper")}
-    found = {method: _means(name, solver, X, y, splits) for method, solver in solvers.items()}
+    found = {method: _means(name, solver, X, y, splits[:repeats]) for method, solver in solvers.items()}
     row: Row = {"set": name, "worse in print": name in STALLS}
     for method, means in found.items():
         row |= {f"error, {method}": means.error, f"gap, {method}": f"{means.gap:.1e}"}
         row |= {f"iterations, {method}": means.iterations}
     yield {**row, "within": None}
-
-
-TABLES: dict[str, Part] = {
-    "table-1": table_1,
-    "tables-2-3": tables_2_and_3,
-    "four-vectors": four_vectors,
-    "minkowski": minkowski,
-    "mu-mdm": mu_mdm,
-}
-
-if __name__ == "__main__":
-    sys.exit(main("Lopez, Barbero and Dorronsoro (2011): nearest points", TABLES))

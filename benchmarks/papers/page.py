@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,9 +73,8 @@ class Page:
             cases = self.cases("pytest", test=command) if test else self.cases(command)
         state = verdict(cases, **found, whole=self.whole(command))
         note = note or (found.get("figure", "") if state == "met" else "")
-        return (
-            f"| {name} | {where} | `{command}` | {state}{f': {note}' if note and state != NOT_RUN else ''} |"
-        )
+        more = f": {note}" if note and state != NOT_RUN else ""
+        return f"| {name} | {state}{more} | {where} | `{command}` |"
 
     def whole(self, *parts: str) -> bool:
         """Whether all pieces of the parts have results."""
@@ -114,28 +116,48 @@ class Page:
         return ", ".join(words) or "none"
 
     def pairs_of_models(
-        self, quantity: str, pairs: Sequence[tuple[str, str]], but: Sequence[str] = ()
+        self,
+        quantity: str,
+        pairs: Sequence[tuple[str, str]],
+        data: Sequence[str],
+        command: str = "sparse uci",
     ) -> list[Row]:
-        """Ong, section 4.2: whether the second model of a pair uses less, on each set."""
+        """Ong, section 4: whether the second model of a pair has less of a quantity, on each set."""
         found = []
-        for name in (name for name in UCI if name not in but):
+        for name in data:
             for more, less in pairs:
-                high, low = (self._mean_of(name, model, quantity) for model in (more, less))
+                high, low = (self._mean_of(name, model, quantity, command) for model in (more, less))
                 if high is not None and low is not None:
-                    found.append({"set": name, "high": high, "low": low, "less": low < high})
+                    found.append({"high": high, "low": low, "less": low < high})
         return found
 
-    def _mean_of(self, name: str, model: str, quantity: str) -> float | None:
-        script = f"sparse {name.removeprefix('uci_')}"
-        return self.one(script, part="section 4.2", model=model, quantity=quantity).get("mean")
+    def _mean_of(self, data: str, model: str, quantity: str, command: str = "sparse uci") -> Any:
+        return self.one(command, data=data, model=model, quantity=quantity).get("mean")
 
     def features_of(self, *names: str) -> str:
         """Ong, section 4.2: the mean share of the features that models use, without bupa."""
         return mean(self._mean_of(s, m, "features") for s in UCI if s != "uci_bupa" for m in names)
 
+    def rises_with_noise(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Ong, Figure 7: whether the support vectors rise less with the second model of a pair."""
+
+        def rise(model: str) -> float:
+            ends = [
+                self._mean_of(f"(0; {s})", model, "support vectors", "sparse noise") for s in ("0.3", "0")
+            ]
+            return ends[0] - ends[1]
+
+        return [rise(less) < rise(more) for more, less in pairs] if self.rows("sparse noise") else []
+
+    def falls_with_mu(self) -> list[bool]:
+        """Ong, Figure 11: whether a step down in mu has fewer support vectors, on each set."""
+        where = {"part": "figure 11", "quantity": "support vectors"}
+        curves = [[row["mean"] for row in self.rows("sparse table-2", data=s, **where)] for s in UCI]
+        return [low <= high for curve in curves for low, high in itertools.pairwise(curve)]
+
     def most_problems(self) -> list[Row]:
         """Ong, Figure 12: the most convex problems on the splits of a set."""
-        rows = [row for name in UCI for row in self.rows(f"sparse {name[4:]}", part="order")]
+        rows = self.rows("sparse uci", part="order")
         return [{"words": f"{row['mean']:.0f} ({row['data'][4:]})", "within": row["within"]} for row in rows]
 
     def last_heights(self) -> str:
@@ -174,7 +196,22 @@ class Page:
         environment.globals |= {name: getattr(self, name) for name in dir(self) if name[0] != "_"}
         environment.globals |= {helper.__name__: helper for helper in _HELPERS}
         environment.globals |= {"commands": COMMANDS, "commands_run": lambda: len(self.results)}
-        return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render().rstrip() + "\n"
+        template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+        tally = _tally(template.render(tally={}))
+        return template.render(tally=tally).rstrip() + "\n"
+
+
+STATES = ("met", "partly", "not met", "not comparable", "not run here")
+
+
+def _tally(text: str) -> dict[str, Counter[str]]:
+    """How many lines of each part of the page have each state."""
+    found: dict[str, Counter[str]] = {}
+    for part in text.split("\n## ")[1:]:
+        place = r"^\|[^|]*" if "| item |" in part else r"^\|.*"  # of claims the last column
+        cells = re.findall(rf"{place}\| ({'|'.join(STATES)})\b", part, re.MULTILINE)
+        found[part.split("\n")[0]] = Counter(cells)
+    return found | {"all": sum(found.values(), Counter())}
 
 
 UCI = ("uci_pima", "uci_bupa", "uci_ionosphere", "uci_sonar", "uci_wpbc")

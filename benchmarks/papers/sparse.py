@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import Part, Row, dense, in_turns, main, over, standardised
+from benchmarks.harness import Parts, Row, dense, in_turns, standardised
 from benchmarks.judge import accuracy
+from benchmarks.papers import printed as print_of
 from ucm.compiler.compile import compile
 from ucm.estimators import Classifier
 from ucm.evidence.sparsity import Sparsity, sparsity
@@ -23,7 +22,8 @@ from ucm.solvers import DCA
 
 __all__ = ["PARTS"]
 
-UCI = ("uci_pima", "uci_bupa", "uci_ionosphere", "uci_sonar", "uci_wpbc")
+PARTS = Parts()
+
 Make = Callable[..., Any]
 Samples = tuple[Any, Any]
 MODELS: dict[str, Make] = {
@@ -39,28 +39,13 @@ MODELS: dict[str, Make] = {
 DC_MODELS = ("ZeroNormSVM", "CapOneNormSVM", "RLSVM2", "RLSVM1", "RLSVM0", "RLSVMC1")
 LAMBDAS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 MUS = tuple(k / 10 for k in range(1, 11))
-NOISE_DIMENSIONS = (0, 10, 100, 200)
 LABEL_NOISE = (0.0, 0.1, 0.2, 0.3)
 TRUE = 10  # informative dimensions of the simulated data
-# Table 2: accuracy and support vectors at mu = 1, then by cross-validation, and its mu, each with a deviation
-PRINTED = {
-    "uci_pima": ((0.76, 0.02), (0.22, 0.11), (0.76, 0.03), (0.10, 0.10), (0.49, 0.29)),
-    "uci_bupa": ((0.69, 0.05), (0.41, 0.11), (0.68, 0.03), (0.21, 0.11), (0.57, 0.27)),
-    "uci_ionosphere": ((0.86, 0.03), (0.22, 0.05), (0.86, 0.03), (0.17, 0.05), (0.60, 0.29)),
-    "uci_sonar": ((0.74, 0.04), (0.45, 0.06), (0.75, 0.05), (0.38, 0.09), (0.68, 0.35)),
-    "uci_wpbc": ((0.79, 0.05), (0.33, 0.05), (0.78, 0.05), (0.24, 0.06), (0.61, 0.27)),  # named wdbc there
-}
-# Table A1: samples and features
-SIZES = {
-    "uci_pima": (768, 8),
-    "uci_bupa": (345, 7),
-    "uci_ionosphere": (351, 34),
-    "uci_sonar": (208, 60),
-    "uci_wpbc": (198, 34),
-}
+PRINTED = print_of("ong")
+UCI = tuple(PRINTED)
 ITERATIONS = 16  # at most, section 4.4
 REPEATS = 20
-FEW_REPEATS = 8  # with 100 noise dimensions or more, to end within four minutes
+DRAWS = 3  # of the simulated data
 FOLDS = 5
 
 
@@ -86,30 +71,20 @@ QUANTITIES: dict[str, Callable[[Run], float]] = {
     "iterations": lambda run: run.iterations,
     "iterations, change < 1e-3": lambda run: run.printed,
 }
+OF_NOISE = ("false positives", "false negatives", "features", "support vectors", "parameters", "accuracy")
 
 
 # --- simulated data -----------------------------------------------------------------------------
-def features(repeats: int = REPEATS) -> Iterator[Row]:
-    """Figures 3 to 6: features used as noise dimensions are added, without label noise."""
-    figures = list(enumerate(("features", "false positives", "false negatives", "accuracy"), 3))
-    for k in NOISE_DIMENSIONS:
-        for name, runs in _simulated_runs(k, 0.0, repeats).items():
-            shown = figures[3:] if name in ("SVM", "RLSVM2") else figures
-            shown = [(f"figure {f}", what) for f, what in shown if k or what != "false positives"]
-            yield from _rows(f"{k} noise dimensions", name, runs, *shown)
-
-
-def labels(k: int, repeats: int = REPEATS) -> Iterator[Row]:
-    """Figures 7 to 9 with k noise dimensions: support vectors, parameters and accuracy under label
-    noise."""
-    figures = (
-        ("figure 7", "support vectors"),
-        ("figure 8", "parameters"),
-        ("figure 9", "accuracy"),
-    )
+@PARTS.each(("0", "10", "100", "200"), lambda name: (int(name),))
+def noise(_: str, k: int, *, repeats: int = DRAWS) -> Iterator[Row]:
+    """Figures 3 to 9 with k noise dimensions at each label noise, means over three draws, where print has 20:
+    features used, informative ones that are not, noise that is, support vectors, parameters, accuracy."""
+    shown = [("figures 3-9", what) for what in OF_NOISE[k == 0 :]]
     for share in LABEL_NOISE:
-        for name, runs in _simulated_runs(k, share, repeats).items():
-            yield from _rows(f"({k}; {share:g})", name, runs, *figures[k > 0 :])
+        for name, make in MODELS.items():
+            draws = (np.random.default_rng([seed, k, round(100 * share)]) for seed in range(repeats))
+            runs = [_tuned_fit(make, *simulated(k, share, rng), seed) for seed, rng in enumerate(draws)]
+            yield from _rows(f"({k}; {share:g})", name, runs, *shown)
 
 
 def simulated(
@@ -126,23 +101,14 @@ def simulated(
     return 0.2 * np.column_stack([X, noise]), y
 
 
-@functools.cache
-def _simulated_runs(k: int, share: float, repeats: int) -> dict[str, list[Run]]:
-    found: dict[str, list[Run]] = {name: [] for name in MODELS}
-    for seed in range(repeats):
-        X, y = simulated(k, share, np.random.default_rng([seed, k, round(100 * share)]))
-        for name, make in MODELS.items():
-            found[name].append(_tuned_fit(make, X, y, seed))
-    return found
-
-
 # --- UCI data -----------------------------------------------------------------------------------
-def uci(data: str, repeats: int = REPEATS) -> Iterator[Row]:
+def _plain_or_standardised(name: str) -> Samples:
+    return standardised(name) if name in UCI else dense(name)
+
+
+@PARTS.each(UCI, standardised)
+def uci(data: str, X: Any, y: Any, *, repeats: int = REPEATS) -> Iterator[Row]:
     """Figures 10 and 12 and section 4.2 on one set."""
-    return over([data], functools.partial(_uci, repeats=repeats), standardised)
-
-
-def _uci(data: str, X: Any, y: Any, repeats: int) -> Iterator[Row]:
     most = 0
     used = [("section 4.2", name) for name in ("features", "support vectors", "accuracy")]
     for name, make in MODELS.items():
@@ -156,13 +122,10 @@ def _uci(data: str, X: Any, y: Any, repeats: int) -> Iterator[Row]:
     yield {**_row("order", data, "all", what, [most]), "within": most <= ITERATIONS}
 
 
-def table_2(sets: Sequence[str] = UCI, repeats: int = REPEATS) -> Iterator[Row]:
+@PARTS.each(UCI, standardised)
+def table_2(data: str, X: Any, y: Any, *, repeats: int = REPEATS) -> Iterator[Row]:
     """Table 2 and Figure 11 with RLSVM2, the ramp loss with an l2 penalty: mu = 1, mu by
     cross-validation, and every mu."""
-    return over(sets, functools.partial(_table_2, repeats=repeats), standardised)
-
-
-def _table_2(data: str, X: Any, y: Any, repeats: int) -> Iterator[Row]:
     make, chosen, tuned = models.rlsvm2, [], []
     by_mu: dict[float, list[Run]] = {mu: [] for mu in MUS}
     for seed in range(repeats):
@@ -178,8 +141,10 @@ def _table_2(data: str, X: Any, y: Any, repeats: int) -> Iterator[Row]:
         for what in ("accuracy", "support vectors")
     }
     ours["mu tuned", "mu"] = chosen
-    for (name, what), (printed, deviation) in zip(ours, PRINTED[data], strict=True):
-        row = {**_row("table 2", data, name, what, ours[name, what]), "printed": printed}
+    columns = ("accuracy", "support", "accuracy_tuned", "support_tuned", "mu_tuned")
+    for ((name, what), values), column in zip(ours.items(), columns, strict=True):
+        printed, deviation = PRINTED[data][column], PRINTED[data][f"{column}_dev"]
+        row = {**_row("table 2", data, name, what, values), "printed": printed}
         near = abs(row["mean"] - printed) <= deviation
         yield {**row, "printed +-": deviation, "within": bool(near)}
     for mu, runs in by_mu.items():
@@ -187,34 +152,24 @@ def _table_2(data: str, X: Any, y: Any, repeats: int) -> Iterator[Row]:
         yield from _rows(data, f"mu = {mu:g}", runs, *shown)
 
 
-def table_a1() -> Iterator[Row]:
+@PARTS.each(UCI, dense)
+def table_a1(data: str, X: Any, y: Any) -> Iterator[Row]:
     """Table A1: sizes of the sets."""
-    return over(UCI, _sizes, dense)
-
-
-def _sizes(data: str, X: Any, y: Any) -> Iterator[Row]:
     row = {"part": "table a1", "data": data, "samples": X.shape[0], "features": X.shape[1]}
-    row |= dict(zip(("printed samples", "printed features"), SIZES[data], strict=True))
-    yield {**row, "within": X.shape == SIZES[data]}
+    row |= {f"printed {what}": PRINTED[data][what] for what in ("samples", "features")}
+    yield {**row, "within": X.shape == (row["printed samples"], row["printed features"])}
 
 
 # --- effort -------------------------------------------------------------------------------------
 LAMBDAS_OF_EFFORT = (0.1, 1.0, 10.0)
 
 
-def effort() -> Iterator[Row]:
+@PARTS.each((*UCI, "arcene"), _plain_or_standardised)
+def effort(data: str, X: Any, y: Any) -> Iterator[Row]:
     """Figures 12 to 15 on all samples, by the paper's stop: convex problems at lam = 0.1, 1 and 10, and at
     lam = 1 the seconds of the six methods and the objective of RLSVM0 after every problem over that at the
     start, on the UCI sets and Arcene (Gisette is not at hand). Within: at most the paper's 16 problems; the
     objective never rises."""
-    return over((*UCI, "arcene"), _effort, _plain_or_standardised)
-
-
-def _plain_or_standardised(name: str) -> Samples:
-    return standardised(name) if name in UCI else dense(name)
-
-
-def _effort(data: str, X: Any, y: Any) -> Iterator[Row]:
     figures = ("figure 12", "figure 14") if data in UCI else ("figure 15", "figure 15")
     for name in DC_MODELS:
         for lam in LAMBDAS_OF_EFFORT if data in UCI else (1.0,):
@@ -235,14 +190,11 @@ def _effort(data: str, X: Any, y: Any) -> Iterator[Row]:
                     yield {**row, "within": bool(falls)}
 
 
-def theorem() -> Iterator[Row]:
+@PARTS.each(UCI, standardised)
+def theorem_3_1(data: str, X: Any, y: Any) -> Iterator[Row]:
     """Theorem 3.1 at lam = 1 on all samples: (I) the largest rise of the objective, relative; (II) the
     number of convex problems; (III) the proven criticality, relative; (IV) whether `Plan.certify_local`
     proves a strict local minimum. Within: no rise, and critical to 1e-6."""
-    return over(UCI, _theorem, standardised)
-
-
-def _theorem(data: str, X: Any, y: Any) -> Iterator[Row]:
     for name in DC_MODELS:
         plan = compile(MODELS[name](lam=1.0), X, y)
         found = plan.solve()
@@ -303,21 +255,13 @@ def _rows(data: str, model: str, runs: Iterable[Run], *shown: tuple[str, str]) -
 
 def _row(part: str, data: str, model: str, quantity: str, values: Sequence[float]) -> Row:
     row = {"part": part, "data": data, "model": model, "quantity": quantity}
-    return {
-        **row,
-        "mean": float(np.mean(values)),
-        "deviation": float(np.std(values)),
-        "within": None,
-    }
+    return {**row, "mean": float(np.mean(values)), "deviation": float(np.std(values)), "within": None}
 
 
-def inner(sets: Sequence[str] = UCI) -> Iterator[Row]:
+@PARTS.each(UCI, standardised)
+def inner(name: str, X: Any, y: Any) -> Iterator[Row]:
     """Each convex problem of DCA against its CVXPY twin to 1e-7, the number of problems, and how far the
     objective rises."""
-    return over(sets, _inner, standardised)
-
-
-def _inner(name: str, X: Any, y: Any) -> Iterator[Row]:
     for lam, (model, make) in itertools.product((0.1, 1.0, 10.0), MODELS.items()):
         plan = compile(make(lam=lam), X, y)
         solution = plan.solve(tol=1e-8)
@@ -330,21 +274,3 @@ def _inner(name: str, X: Any, y: Any) -> Iterator[Row]:
             "set": name, "lam": lam, "model": model, "difference": apart, "problems": count, "rise": rise,
             "within": within,
         }  # fmt: skip
-
-
-PARTS: dict[str, Part] = {
-    "features": features,
-    "table-2": table_2,
-    "table-a1": table_a1,
-    "effort": effort,
-    "theorem-3.1": theorem,
-    "inner": inner,
-    **{
-        f"labels-{k}": functools.partial(labels, k, repeats=REPEATS if k < 100 else FEW_REPEATS)
-        for k in NOISE_DIMENSIONS
-    },
-    **{name.removeprefix("uci_"): functools.partial(uci, name) for name in UCI},
-}
-
-if __name__ == "__main__":
-    sys.exit(main("Ong and Le Thi (2013): sparse classifiers by DCA", PARTS))
