@@ -176,9 +176,9 @@ class ConstrainedActiveSet:
 
     The minimiser w of the objective plus `mu g'w` has a `v = g'w - h` that falls in mu. With `v_low` and
     `v_high` at the ends of a bracket of the root, the convex combination of both minimisers with `g'w = h`
-    has a gap of at most theirs plus `(mu_high - mu_low) (v_low - v_high) / 4`: of second order. Its slopes are
-    those of w up to rounding. A second row that nearly holds would change the gap at second order only, but its
-    multiplier and the slopes at first order: w moved onto both rows would be "optimal" with wrong multipliers.
+    has a gap of at most theirs plus `(mu_high - mu_low) (v_low - v_high) / 4`: of second order. With several
+    rows, w moved onto a further row that nearly holds changes the gap at second order but the multipliers at
+    first order: they were wrong beside a proven gap.
     """
 
     def __init__(self, tables: HingeActiveSet, plain: Composite, constraint: LinearConstraint) -> None:
