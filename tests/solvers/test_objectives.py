@@ -1406,3 +1406,23 @@ def test_newton_systems_of_quadratic_models_have_a_limit(monkeypatch: pytest.Mon
     assert 30 < systems <= 30 + 2 * 120
     assert solution.certificate.kind == "global"
     assert 0.0 <= solution.certificate.dual <= solution.objective
+
+
+def test_a_w_beside_the_only_feasible_point_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conic solver leaves a weight of 1e-19 where only w = 0 is feasible: its objective is infinite."""
+    solve = Conic.solve
+
+    def beside(self: Any, *given: Any) -> Answer:
+        found = solve(self, *given)
+        return replace(found, w=found.plane[0] + np.array([0.0, 4e-19]))
+
+    monkeypatch.setattr(Conic, "solve", beside)
+    monkeypatch.setattr("ucm.language.penalties.combined.CombinedPenalty.project_domain", lambda self, w: w)
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(-16, 17, (9, 2)) / 8.0, np.where(np.arange(9) < 6, 1.0, -1.0)
+    penalty = L2() + ucm.NonNegative() + ucm.LinearConstraint([[1.75, 1.125]], 0.0, 0.0)
+    solution = ucm.solve(Hinge() + penalty, X, y, solver="clarabel")
+    assert solution.status == "optimal" and not solution.w.any()
+    assert solution.objective == pytest.approx(
+        6.0, rel=1e-6
+    )  # b = 1 leaves the three of class -1 with 2 each

@@ -219,10 +219,13 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
         return replace(answer, w=self.split.G.penalty.project_domain(answer.plane[0]))  # rounding left it
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven."""
+        """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven.
+
+        A loss that overflows is no answer, whatever lies beside it; a w outside of the constraints is one.
+        """
         proof = self._proof(answer, tol)
-        proven = is_proven(proof.certificate, tol)
-        if not self.split.convex or proven or not np.isfinite(proof.objective):
+        answered = np.isfinite(proof.objective) or self.split.G.penalty.value(answer.plane[0]) == np.inf
+        if not self.split.convex or not answered or is_proven(proof.certificate, tol):
             return proof
         w, b = self.split.constant().plane
         value = self.split.G.value(self.split.G.margins(w, b), w)
