@@ -151,7 +151,7 @@ def ordinary(X: Any) -> bool:
     """Whether squares, products and ratios of the entries are numbers."""
     if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
         return True
-    sizes = np.abs(X[np.isfinite(X) & (X != 0)])
+    sizes = np.abs(X[np.isfinite(X) & (X != 0)]).astype(float)  # no float32 compares with 1e60
     return not sizes.size or bool(sizes.min() > 1e-60 and sizes.max() < 1e60)
 
 
@@ -177,6 +177,12 @@ def judge(c: Call, tally: Tally) -> str:
             here = twins.objective(c.model, data, sol.w, sol.b)
             assert abs(here - sol.objective) <= 1e-7 * abs(here), f"{told}; it is {here:.10g}"
     return sol.status
+
+
+def test_samples_of_less_precision_are_ordinary_too() -> None:
+    for dtype in (np.float16, np.float32, np.float64):
+        assert ordinary(np.array([[1.0, 0.0, np.inf, -2.0]], dtype=dtype))
+    assert not ordinary(np.array([1e150])) and not ordinary(np.array([1e-150, 1.0]))
 
 
 def test_odd_samples_and_options(record_property: Callable[[str, object], None]) -> None:

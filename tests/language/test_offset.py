@@ -172,6 +172,27 @@ def test_a_common_offset_moves_no_bound(loss: Any, common: float) -> None:
         assert found.certificate.dual >= least * (1.0 - 1e-4)
 
 
+@pytest.mark.filterwarnings("ignore::ucm.ConvergenceWarning")  # by the resolution of b
+@pytest.mark.parametrize(
+    "model",
+    [Hinge() + _half, Logistic() + 0.5 * L1(), Hinge(2) + LInf(), WorstMean(Hinge()) + _half, Ramp() + _half],
+    ids=str,
+)
+def test_a_common_offset_takes_no_step(model: Any) -> None:
+    exact = np.round(8.0 * _o) / 8.0  # the common part of these is taken off without rounding
+    plans = [
+        ucm.compile(model.with_offset(_symbol), _X, _y, per_sample={"offset": exact + common})
+        for common in (0.0, 2.0**33)
+    ]
+    one, two = (plan.solve(tol=1e-3) for plan in plans)
+    assert two.stats.iterations == one.stats.iterations
+    np.testing.assert_array_equal(two.w, one.w)
+    steps = [
+        plan.solve(tol=1e-3, warm_start=s).stats.iterations for plan, s in zip(plans, (one, two), strict=True)
+    ]
+    assert steps[1] <= steps[0] + 1  # the start has the declared b
+
+
 def test_an_offset_is_a_feature_of_weight_1() -> None:
     fixed = ucm.LinearConstraint([[0.0] * 4 + [1.0]], 1.0, 1.0) + 0.5 * ucm.Quadratic(
         np.diag([1.0] * 4 + [0.0])

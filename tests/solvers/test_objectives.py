@@ -1380,3 +1380,49 @@ def test_a_hinge_far_from_its_constraint_begins_anew() -> None:
     height = cp.sum(cp.pos(1.0 - cp.multiply(y, X @ (1e3 * w) + b))) + 1e3 * cp.sum_squares(w)
     optimum = cp.Problem(cp.Minimize(height), [g @ w >= 1.4]).solve(solver="CLARABEL")
     assert found.status == "optimal" and found.objective == pytest.approx(optimum, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::ucm.ConvergenceWarning")
+def test_newton_systems_of_quadratic_models_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # features of 1e9, 1e9 and 1e6 beside an intercept of 1: the models are too hard, and there are many
+    from ucm.solvers.objective import proximal_step, quadratic_models
+
+    systems = 0
+    solve = quadratic_models.ridge_solve
+
+    def counted(H: np.ndarray, g: np.ndarray) -> np.ndarray:
+        nonlocal systems
+        systems += 1
+        return solve(H, g)
+
+    monkeypatch.setattr(proximal_step, "_SYSTEMS", 30)
+    monkeypatch.setattr(quadratic_models, "ridge_solve", counted)
+    rng = np.random.default_rng(0)
+    y = np.repeat([1.0, -1.0], [5, 2])
+    X = (rng.uniform(0.0, 3.0, (7, 3)) * y[:, None] + rng.uniform(-1.0, 1.0, (7, 3))) * [1e9, 1e9, 1e6]
+    model = (ucm.WorstMean(0.01 * ucm.HuberHinge(0.01)) + 0.5 * ucm.Norm(3)).with_intercept("penalised")
+    solution = ucm.solve(model, X, y, solver="prox-alm")
+    assert solution.status in ("stalled", "optimal")
+    assert 30 < systems <= 30 + 2 * 120
+    assert solution.certificate.kind == "global"
+    assert 0.0 <= solution.certificate.dual <= solution.objective
+
+
+def test_a_w_beside_the_only_feasible_point_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conic solver leaves a weight of 1e-19 where only w = 0 is feasible: its objective is infinite."""
+    solve = Conic.solve
+
+    def beside(self: Any, *given: Any) -> Answer:
+        found = solve(self, *given)
+        return replace(found, w=found.plane[0] + np.array([0.0, 4e-19]))
+
+    monkeypatch.setattr(Conic, "solve", beside)
+    monkeypatch.setattr("ucm.language.penalties.combined.CombinedPenalty.project_domain", lambda self, w: w)
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(-16, 17, (9, 2)) / 8.0, np.where(np.arange(9) < 6, 1.0, -1.0)
+    penalty = L2() + ucm.NonNegative() + ucm.LinearConstraint([[1.75, 1.125]], 0.0, 0.0)
+    solution = ucm.solve(Hinge() + penalty, X, y, solver="clarabel")
+    assert solution.status == "optimal" and not solution.w.any()
+    assert solution.objective == pytest.approx(
+        6.0, rel=1e-6
+    )  # b = 1 leaves the three of class -1 with 2 each

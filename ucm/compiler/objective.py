@@ -194,8 +194,13 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
             w = self.data.X.T @ c
         if w is None or w.shape != (self.data.n,):
             raise warm_start_error("over the same features")
-        w, b = lifted_plane(self.model, w, warm.b or 0.0)
+        w, b = lifted_plane(self.model, w, (warm.b or 0.0) + self.split.level)
         return Answer(w=w, b=b)
+
+    def _declared(self, w: Vec, b: float) -> tuple[Vec, float]:
+        """Return the declared plane of a plane of the form."""
+        w, b = declared_plane(self.model, w, b)
+        return w, b - self.split.level
 
     def run(
         self, solver: Solver[FeatureForm], monitor: Monitor, start: Answer | None, starts: int
@@ -211,17 +216,20 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
         return replace(answer, w=self.split.G.penalty.project_domain(answer.plane[0]))  # rounding left it
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven."""
+        """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven.
+
+        A loss that overflows is no answer, whatever lies beside it; a w outside of the constraints is one.
+        """
         proof = self._proof(answer, tol)
-        proven = is_proven(proof.certificate, tol)
-        if not self.split.convex or proven or not np.isfinite(proof.objective):
+        answered = np.isfinite(proof.objective) or self.split.G.penalty.value(answer.plane[0]) == np.inf
+        if not self.split.convex or not answered or is_proven(proof.certificate, tol):
             return proof
         w, b = self.split.constant().plane
         value = self.split.G.value(self.split.G.margins(w, b), w)
         return self._proof(replace(answer, w=w, b=b), tol) if value < proof.objective else proof
 
     def _proof(self, answer: Answer, tol: float) -> Proof:
-        w, b = declared_plane(self.model, *answer.plane)
+        w, b = self._declared(*answer.plane)
         normal = FeatureNormal(self.data.X, w)
         q = iter(answer.multipliers)
         multipliers = [next(q) if moves else None for moves in self.split.varies if answer.multipliers]
@@ -232,14 +240,14 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
         if self.split.convex or not isinstance(normal, FeatureNormal):
             return weights
         w, _ = lifted_plane(self.model, normal.w, b)
-        margin = self.data.y * (normal.scores + (b + self.data.y * self.split.G.shift))
+        margin = self.data.y * (normal.scores + (b + self.split.level + self.data.y * self.split.G.shift))
         return weights - self.split.subgradient(margin, w).margin
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         convex = self.split.convex
         if convex and is_proven(proof.certificate, monitor.tol):
             return None
-        w, b = declared_plane(self.model, *proof.answer.plane)
+        w, b = self._declared(*proof.answer.plane)
         endless = is_unattained(self.model, self.data, w, b)
         if endless is not None:
             return Verdict("unattained", endless, warns=True)
@@ -256,7 +264,7 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
             slopes = G.gradient(margin) if slopes is None else slopes
             slopes = slopes + self.split.subgradient(margin, w).margin
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
-        w, b = declared_plane(self.model, w, b)
+        w, b = self._declared(w, b)
         recovered = Recovered(w, b, None, weights, "variable")
         if self.split.convex and np.isfinite(weights).all():
             given = constraint_multipliers(self.model, self.data, w, b, weights)
@@ -325,7 +333,7 @@ class BestSubsetLowering(ObjectiveLowering):
         return Regime(False, "branch and bound, with convex lower bounds of the global optimum")
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        w, b = declared_plane(self.model, *answer.plane)
+        w, b = self._declared(*answer.plane)
         normal = FeatureNormal(self.data.X, w)
         certificate = certify_parts(self.model, self.data, normal, b, answer.parts, answer.slopes, tol)
         return Proof(answer, certificate, certificate.primal, w, b)

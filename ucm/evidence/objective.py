@@ -122,7 +122,7 @@ def certify_objective(
     if primal < dual:  # only then the size of the terms matters
         at_zero = _loss(model, data, np.zeros(data.m))
         cancelled = sum(normal.value(R) for R in G.penalties) + float(np.abs(plane.margin) @ np.abs(margin))  # type: ignore[arg-type]
-        known = np.abs(centred(data.y, shift) if free else shift)
+        known = np.abs(centred(data.y, shift)[0] if free else shift)
         cancelled += float(np.sum(np.abs(_slopes(G, data, margin)) * known))
         # where a kernel is indefinite, the dual may exceed the primal objective
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)

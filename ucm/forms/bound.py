@@ -141,9 +141,10 @@ def balance(signed: Vec, excess: float = 0.0) -> tuple[Bound, float]:
     return 1.0 if f_up == f_down == 1.0 else np.where(signed > 0.0, f_up, f_down), missed
 
 
-def centred(y: Vec, shift: Bound) -> Bound:
-    """Return `y_i (o_i - median of o)` of offsets `y_i o_i`, to which a free intercept adds a constant."""
-    return shift - y * np.median(y * shift) if np.any(shift) else shift
+def centred(y: Vec, shift: Bound) -> tuple[Bound, float]:
+    """Return `y_i (o_i - level)` of offsets `y_i o_i`, and their median, the level that an intercept adds."""
+    level = float(np.median(y * shift)) if np.any(shift) else 0.0
+    return shift - y * level if level else shift, level
 
 
 def clipped(s: Vec, loss: ConvexLoss) -> Vec:
@@ -194,7 +195,7 @@ class SampleDual(Dual):
     ) -> None:
         self.y, self.margin, self.tilt, self.shares, self.free = y, margin, tilt, shares, free
         # y'beta = 0 up to rounding, so that a common offset would leave its size times that
-        self.shift = centred(y, shift) if free else shift
+        self.shift = centred(y, shift)[0] if free else shift
         self.class_sum = class_sum
         self.terms, beta = terms, tilt  # of the base point; None for 0
         self.base: list[Bound] = []

@@ -15,7 +15,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.data.weights import class_totals
 from ucm.errors import CompositionError, EmptySetError, brief
-from ucm.forms.bound import FeatureNormal, SampleDual, split_at_kinks, times
+from ucm.forms.bound import FeatureNormal, SampleDual, centred, split_at_kinks, times
 from ucm.forms.solver import Answer, Expected, Part
 from ucm.language.contracts import BoundDomain
 from ucm.language.losses import Hinge
@@ -421,6 +421,7 @@ class DifferenceOfConvex:
     start : the penalties of the convex problem with the losses of G
     unit : mu if all losses of G are ramps of one mu < 1; else 1
     varies : for every declared joint loss False if it has only one vector of weights, as a sum of losses
+    level : the part of the offsets that is common to all samples, which the b of G contains
     """
 
     G: Composite
@@ -430,6 +431,7 @@ class DifferenceOfConvex:
     start: tuple[ProximalPenalty, ...] = ()
     unit: float = 1.0
     varies: tuple[bool, ...] = ()
+    level: float = 0.0
 
     def __post_init__(self) -> None:
         vars(self)["weights"] = self.weights or (None,) * len(self.losses)
@@ -448,14 +450,17 @@ class DifferenceOfConvex:
         losses, weights = tuple(table), tuple(table.values())
         varies = tuple(h.only is None for h in every)
         worst = tuple(itertools.compress(every, varies))
-        shift, free = model.shift(data.y, data.per_sample), model.intercept is not None
+        free, level = model.intercept is not None, 0.0
+        shift = model.shift(data.y, data.per_sample)
+        if free:
+            shift, level = centred(data.y, shift)
         kind = GeneralComposite if worst or np.any(shift) else Composite
         penalties = joined(G.penalties, data.n)
         form = kind(data.X, data.y, losses, penalties, weights, intercept=free, worst=worst, shift=shift)
         losses, weights = weighed(H.losses, data)
         unit = unit_of(form.losses)
         start = model.penalty.surrogates()
-        return cls(form, losses, H.penalties, weights, start, unit, varies)  # type: ignore[arg-type]
+        return cls(form, losses, H.penalties, weights, start, unit, varies, level)  # type: ignore[arg-type]
 
     @property
     def expected(self) -> Expected:

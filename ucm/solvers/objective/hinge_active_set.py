@@ -176,7 +176,9 @@ class ConstrainedActiveSet:
 
     The minimiser w of the objective plus `mu g'w` has a `v = g'w - h` that falls in mu. With `v_low` and
     `v_high` at the ends of a bracket of the root, the convex combination of both minimisers with `g'w = h`
-    has a gap of at most theirs plus `(mu_high - mu_low) (v_low - v_high) / 4`: of second order.
+    has a gap of at most theirs plus `(mu_high - mu_low) (v_low - v_high) / 4`: of second order. With several
+    rows, w moved onto a further row that nearly holds changes the gap at second order but the multipliers at
+    first order: they were wrong beside a proven gap.
     """
 
     def __init__(self, tables: HingeActiveSet, plain: Composite, constraint: LinearConstraint) -> None:

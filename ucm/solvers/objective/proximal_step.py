@@ -50,6 +50,7 @@ from ucm.solvers.objective.quadratic_models import (
 
 LARGEST = 1000  # largest number of features where a penalty joins features
 _ORDER = 2000  # features of a quadratic program, above which its matrix is not formed
+_SYSTEMS = 1000  # Newton systems of all quadratic models of a solve; ordinary problems need below 400
 _EXACT = 1e-2  # accuracy of a quadratic program, relative to the largest violation
 
 Matrix = NDArray[np.float64]
@@ -228,8 +229,9 @@ class ProximalIterate:
 
     @property
     def lost(self) -> bool:
-        """True if three quadratic models in a row were not solved, or a model has too many features."""
-        return self.large or (self.joint is not None and self.joint.failed >= 3)
+        """True if quadratic models, three in a row or all together, are too hard, or one is too large."""
+        hard = self.joint is not None and (self.joint.failed >= 3 or self.joint.systems > _SYSTEMS)
+        return self.large or hard
 
     def restart(self) -> None:
         """Recompute the objective after a change of the losses or margins."""
@@ -441,10 +443,11 @@ class ProximalIterate:
 
 
 def _root(H: Matrix) -> Matrix:
-    """Return B with `B'B = H + ridge I`, for a ridge small relative to the diagonal of H."""
-    ridge = 1e-7 * (float(np.mean(np.abs(np.diagonal(H)))) or 1.0)
+    """Return B with `B'B = H + ridge`, the ridge small relative to each entry of the diagonal of H."""
+    d = np.abs(np.diagonal(H))
+    ridge = 1e-7 * d + 1e-20 * (float(np.mean(d)) or 1.0)
     try:
-        return np.linalg.cholesky(H + ridge * np.eye(H.shape[0])).T.astype(np.float64, copy=False)
+        return np.linalg.cholesky(H + np.diag(ridge)).T.astype(np.float64, copy=False)
     except np.linalg.LinAlgError:  # H is 0 up to rounding, as where all weighted samples coincide
         values, V = np.linalg.eigh(H)
-        return np.sqrt(np.maximum(values, 0.0) + ridge)[:, None] * V.T
+        return np.sqrt(np.maximum(values, 0.0) + float(np.mean(ridge)))[:, None] * V.T

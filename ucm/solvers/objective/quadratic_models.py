@@ -158,10 +158,11 @@ class ProximalQuadratic:
     timed_out : True once the time limit is over
     mu : the proximal parameter that the next problem starts with; 0 before the first
     failed : consecutive quadratic functions that were not solved within the limits
+    systems : the number of Newton systems of all quadratic functions so far
     """
 
     def __init__(self, R: CombinedPenalty, timed_out: Callable[[], bool]) -> None:
-        self.R, self.timed_out, self.mu, self.failed = R, timed_out, 0.0, 0
+        self.R, self.timed_out, self.mu, self.failed, self.systems = R, timed_out, 0.0, 0, 0
 
     def solve(self, B: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
         """Return a minimiser x with a subgradient of at most tol an entry, or the last iterate."""
@@ -200,6 +201,6 @@ class ProximalQuadratic:
             if solved or systems > 120 or self.timed_out():
                 break
             mu /= growth(step, 9.0)
-        self.mu = float(np.sqrt(mu * first))
+        self.mu, self.systems = float(np.sqrt(mu * first)), self.systems + systems
         self.failed = 0 if solved else self.failed + 1
         return x
