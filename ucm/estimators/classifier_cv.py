@@ -77,13 +77,12 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         several all combinations are tried. None: all relative parameters together, else the only one, of an
         objective the only one with a lam_max, or the only factor of a term.
     param_range : int, array of numbers, or dict {name: either of them}, default=20
-        The values, or their number; a dict has them for each parameter, in place of `param_name`. A number of
-        values of gamma has equal ratios from a thirtieth of "scale" to 30 times it; other options of the
-        classifier need values. A number of values of a parameter of a set stands for the middles of as many
-        equal parts of the admissible interval that all two-class problems share (see `ucm.admissible`), or
-        fractions of each fold's own interval for a relative parameter. For an objective the values have equal
-        ratios, from a thousandth of lam_max to lam_max, or over three decades on both sides of the present
-        value.
+        The values, or their number; a dict has them for each parameter, in place of `param_name`. A number k
+        stands for, of a size of a set, the middles of k equal parts of its admissible interval (see
+        `ucm.admissible`), which all two-class problems share, or, if it is relative, of the interval of each
+        fold; of a factor of an objective, k values with equal ratios from a thousandth of lam_max to lam_max,
+        or, without a lam_max, over three decades on both sides of the present value; of gamma, k values with
+        equal ratios from a thirtieth of "scale" to 30 times it. Other options need values.
     cv : int, "loo", splitter or pairs (train, test), default=5
         The folds. An integer means stratified folds, at most as many as the rarest class has samples; train
         and test are indices or boolean masks. "loo" leaves out one sample at a time.
