@@ -104,34 +104,18 @@ def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matri
         return X, s
     X, s = np.empty((c.size, len(radii))), np.empty((len(S), len(radii)))
     used = [k for k, T in enumerate(S) if T.trace > 0.0]
-    last: list[tuple[Vec, Vec]] = []  # radii and s of the last two values
+    last: Vec | None = None  # s over the radii of the last value
     for j, row in enumerate(radii):
         x, s_j = c, np.zeros(len(S))
         if used:
             sizes = np.maximum(row[used], _TINY)
-            x, s_used = several([S[k] for k in used], c, sizes, _extrapolated(last, sizes), Monitor())
+            x, s_used = several(
+                [S[k] for k in used], c, sizes, None if last is None else last * sizes, Monitor()
+            )
             s_j[used] = s_used
-            last = [*last[-1:], (sizes, s_used)]
+            last = s_used / sizes
         X[:, j], s[:, j] = x, s_j
     return X, s
-
-
-def _extrapolated(last: Sequence[tuple[Vec, Vec]], radii: Vec) -> Vec | None:
-    """Return start values of s, log-linearly extrapolated from the last two values; None at the first value.
-
-    After one value s is in proportion to the radii.
-    """
-    if not last:
-        return None
-    r1, s1 = last[-1]
-    step = np.log(radii / r1)
-    slope = np.ones_like(step)
-    if len(last) > 1:
-        r0, s0 = last[0]
-        before = np.log(r1 / r0)
-        changed = before != 0.0
-        slope[changed] = np.clip(np.log(s1 / s0)[changed] / before[changed], 0.0, 10.0)
-    return s1 * np.exp(np.minimum(slope * step, 10.0))
 
 
 def _bias(
