@@ -112,11 +112,10 @@ def _whole_path(repeats: int, name: str, X: Any, y: Any) -> Iterator[Row]:
 
 FOLDS, VALUES = 10, 20
 SHARED = {"mm_fda": 6.0, "mm_mpm": 15.0, "nu_svm": 40.0}  # fits
-ONE_OUT = 3e-6  # seconds of a model
 
 
 def folds(sets: Sequence[str] = ("a9a", "cod-rna"), repeats: int = 5) -> Iterator[Row]:
-    """Time of `ClassifierCV` with 20 values and 10 folds, or leave-one-out, as a multiple of one fit.
+    """Time of `ClassifierCV` with 20 values and 10 folds as a multiple of one fit.
 
     Seconds are of the processor.
     """
@@ -133,8 +132,6 @@ def _folds(repeats: int, name: str, most: float, set_name: str, X: Any, y: Any) 
         "folds": ClassifierCV(Classifier(model), param_range=values, cv=FOLDS).fit,
     }
     works["folds"] = partial(works["folds"], X, y)
-    if name == "mm_fda":
-        works["loo"] = partial(ClassifierCV(Classifier(model), param_range=values, cv="loo").fit, X, y)
     runs = in_turns(works, min(repeats, 2), clock=time.process_time)
     fit = runs["fit"].least
     fits = runs["folds"].least / fit
@@ -142,12 +139,6 @@ def _folds(repeats: int, name: str, most: float, set_name: str, X: Any, y: Any) 
         "set": set_name, "model": name, "folds": f"{FOLDS} x {VALUES}", "fit, ms": 1e3 * fit, "fits": fits,
         "us a model": 1e6 * runs["folds"].least / (FOLDS * VALUES), "within": fits <= most,
     }  # fmt: skip
-    if "loo" in runs:
-        each = runs["loo"].least / (len(y) * VALUES)
-        yield {
-            "set": set_name, "model": name, "folds": "leave one out", "fit, ms": 1e3 * fit,
-            "fits": runs["loo"].least / fit, "us a model": 1e6 * each, "within": each <= ONE_OUT,
-        }  # fmt: skip
 
 
 STARTS = 5

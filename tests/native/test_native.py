@@ -366,6 +366,10 @@ def test_outer_products_of_csr_rows_against_numpy(m: int, n: int) -> None:
     full = H + H.T - np.diag(np.diag(H))
     assert_allclose(full, dense.T @ (d[:, None] * dense), atol=1e-13)
     assert_allclose(s, d @ dense, atol=1e-13)
+    v, out = rng.standard_normal(n), np.ones(n)
+    total = library.add_gram_product(m, A.data, indices, starts, d, v, out)
+    assert_allclose(out, 1.0 + dense.T @ (d * (dense @ v)), atol=1e-13)
+    assert_allclose(total, d @ (dense @ v), atol=1e-13)
 
 
 # --- building and loading --------------------------------------------------------------------------

@@ -224,8 +224,8 @@ class Gram:
             raise ParameterError(
                 f"kernel: the Gram matrix of {self.m} samples takes "
                 f"{self.megabytes:.0f} MB and cache_size allows "
-                f"{self.limit / MEGABYTE:.0f}; raise cache_size, or take features in place of "
-                "the kernel, kernel_approx=500 (Nystroem)"
+                f"{self.limit / MEGABYTE:.0f}; take features in place of the kernel, kernel_approx=500 "
+                "(Nystroem), or raise cache_size of ucm.compile"
             )
         if self.given:
             return self.X

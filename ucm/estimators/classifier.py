@@ -125,8 +125,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
     bias_rule : str, default="auto"
         The bias b of a set, by a rule of `Plan.solve`: from the "multipliers" of the mass constraints, at the
         "midpoint" of the nearest points of the classes or of the class "means", with the least training error
-        "min_error", by the "odds" of two normal distributions of the scores, through the nearest point of a
-        set of one class "boundary", or "zero". "auto" is the first of "multipliers", "midpoint" and
+        ("min_error"), by the "odds" of two normal distributions of the scores, through the nearest point of a
+        set of one class ("boundary"), or "zero". "auto" is the first of "multipliers", "midpoint" and
         "min_error" that applies; with class weights "multipliers" or "odds"; for the objective 0 "min_error".
     multi_class : "auto", "ovo" or "ovr", default="auto"
         One against one (the most votes win, ties go to the larger sum of decision values), or one against the
@@ -150,9 +150,9 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         The label of the class `pos`, +1 of the declaration, of two labels; None for the larger label.
     read_as : None, "pos" or "neg", default=None
         The class whose matrix maps new samples, if the classes have different matrices, as in
-        `M1 @ A - M2 @ B`: "pos" is `pos_label`, of several classes the positive class of each problem.
-        `coef_` is then `M'w` for that matrix, and `bias_rule="auto"` the least training error of the mapped
-        samples. None refuses such a set.
+        `M1 @ A - M2 @ B`. "pos" is `pos_label`; with several classes it is the positive class of each
+        problem. `coef_` is then `M'w` for that matrix, and `bias_rule="auto"` minimises the training error of
+        the mapped samples. None refuses such a set.
     n_jobs : int, default=None
         Number of two-class problems solved at a time, in threads.
     keep_solution : bool, default=False

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import LeaveOneOut
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, check_array, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRequest
@@ -34,8 +33,7 @@ from ucm.data.source import RowSource
 from ucm.data.validation import part_of
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, silenced
 from ucm.estimators.classifier import Classifier, fitted_anew
-from ucm.estimators.held_out import Scores, Search, held_out, leave_one_out_scores
-from ucm.estimators.moments import is_one_ellipsoid
+from ucm.estimators.held_out import Scores, Search, held_out
 from ucm.estimators.multiclass import Problems, answers, score_sign
 from ucm.estimators.out_of_core import named_values, scores_of_rows
 from ucm.estimators.progress import CallbackSupportMixin, Done, tasks, with_callbacks
@@ -79,18 +77,15 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         several all combinations are tried. None: all relative parameters together, else the only one, of an
         objective the only one with a lam_max, or the only factor of a term.
     param_range : int, array of numbers, or dict {name: either of them}, default=20
-        The values, or their number; a dict has them for each parameter, in place of `param_name`. A number of
-        values of gamma has equal ratios from a thirtieth of "scale" to 30 times it; other options of the
-        classifier need values. A number of values of a parameter of a set stands for the middles of as many
-        equal parts of the admissible interval that all two-class problems share (see `ucm.admissible`), or
-        fractions of each fold's own interval for a relative parameter. For an objective the values have equal
-        ratios, from a thousandth of lam_max to lam_max, or over three decades on both sides of the present
-        value.
+        The values, or their number; a dict has them for each parameter, in place of `param_name`. A number k
+        stands for, of a size of a set, the middles of k equal parts of its admissible interval (see
+        `ucm.admissible`), which all two-class problems share, or, if it is relative, of the interval of each
+        fold; of a factor of an objective, k values with equal ratios from a thousandth of lam_max to lam_max,
+        or, without a lam_max, over three decades on both sides of the present value; of gamma, k values with
+        equal ratios from a thirtieth of "scale" to 30 times it. Other options need values.
     cv : int, "loo", splitter or pairs (train, test), default=5
         The folds. An integer means stratified folds, at most as many as the rarest class has samples; train
-        and test are indices or boolean masks. "loo" and `LeaveOneOut()` leave out one sample at a time: for
-        MM-FDA in closed form, with two eigendecompositions in all, if `bias_rule` is "means" (which "auto"
-        then stands for) or "zero".
+        and test are indices or boolean masks. "loo" leaves out one sample at a time.
     scoring : None, str or callable, default=None
         A score of scikit-learn, or a function of an estimator, X and y, that needs decision values or labels
         only. None means accuracy. It is the score of `score` too.
@@ -233,9 +228,6 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         head = Head.of(self.estimator)
         table = X if head is None else head.table(X)
         samples = samples_of(*((self, X) if head is None else (clf, head.fitted(table, y))), y, *given)
-        one_out = self.cv == "loo" if isinstance(self.cv, str) else isinstance(self.cv, LeaveOneOut)
-        if one_out and clf.bias_rule == "auto" and is_one_ellipsoid(clf.declared_model):
-            clf.bias_rule = "means"
         y, weights = samples.y, samples.weights
         folds = folds_of(self.cv, y, samples.index, "ClassifierCV", weights)
         searches = self._searches(clf, samples, axes, began)
@@ -247,11 +239,8 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
 
         def scores_of(search: Search, done: Done) -> NDArray[np.float64]:
             """Return the (values, folds) scores of a search."""
-            left_out = leave_one_out_scores(search) if one_out and head is None else None
             of_parts = (held_out(replace(search, samples=part), own) for part, own in parts)
             held = chain.from_iterable(of_parts)
-            if left_out is not None:
-                held = (left_out[test] for _, test in folds)
             columns = []
             for (_, test), S in zip(folds, held, strict=True):
                 of_fold = None if weights is None else weights[test]

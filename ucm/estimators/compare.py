@@ -245,12 +245,12 @@ def compare(
     per_sample : {name: (m,) array}, optional
         The values of quantities `ucm.per_sample(name)`, for the models that declare them.
     tune : bool, default=False
-        Choose the sizes of declared models in each fold by `ClassifierCV` with 5 folds of its training part,
-        as fractions of their admissible intervals: the relative `Param`s; else the `Param`s that are sizes of
-        sets or have a lam_max; of a model without a `Param`, its numeric sizes. Several move together. A
-        factor without a lam_max, as C, takes values over three decades on both sides of the present one, and
-        gamma of a kernel, unless it is a number, values about "scale". A pipeline that ends in a `Classifier`
-        is tuned with all its steps inside the folds. Other estimators are fitted as they are.
+        Choose the sizes of declared models in each fold, by `ClassifierCV` with 5 folds of its training part:
+        the relative `Param`s, else the `Param`s that are sizes of sets or have a lam_max, else the numeric
+        sizes. Several sizes move together, as fractions of their admissible intervals. A factor without a
+        lam_max, as C, has values over three decades on both sides of the present one, and gamma of a kernel,
+        unless it is a number, values about "scale". A pipeline that ends in a `Classifier` is tuned with all
+        its steps inside the folds. Other estimators are fitted as they are.
     n_values : int, default=10
         Number of values of a size that `tune` tries.
     n_jobs : int, optional

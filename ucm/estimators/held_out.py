@@ -24,7 +24,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.moments import Moments, without_each
 from ucm.errors import UCMError
 from ucm.estimators.classifier import Classifier
-from ucm.estimators.moments import at_sizes, is_one_ellipsoid, is_sum_of_ellipsoids, leave_one_out
+from ucm.estimators.moments import at_sizes, is_sum_of_ellipsoids
 from ucm.estimators.multiclass import Pair, Problems, each
 from ucm.estimators.validation import (
     Fold,
@@ -83,35 +83,6 @@ class Search:
         nothing = Moments(1.0, np.zeros(1), np.zeros((1, 1)))  # the size does not depend on data
         data = known_by({"pos": nothing, "neg": nothing})
         return not isinstance(size_of(as_model(self.model, "ClassifierCV"), data, self.names[0]), str)
-
-
-def leave_one_out_scores(search: Search) -> Scores | None:
-    """Return the exact leave-one-out decision values, (m, problems, values); None without a closed form.
-
-    The models that score a sample are fitted without the sample.
-    """
-    rule, X = search.estimator.bias_rule, search.samples.X
-    if not search.by_moments or not is_one_ellipsoid(search.model) or rule not in ("means", "zero"):
-        return None
-    if search.samples.weights is not None:
-        return None
-    models, order = [search.at(k) for k in search.order], np.array(search.order)
-    pairs = Problems(search.estimator, search.samples).pairs
-    S = np.full((X.shape[0], len(pairs), len(order)), np.nan)
-    for p, pair in enumerate(pairs):
-        rows = {"pos": pair.rows[pair.signs > 0], "neg": pair.rows[pair.signs < 0]}
-        samples = {kind: X[members] for kind, members in rows.items()}
-        moments = {kind: Moments.of(part) for kind, part in samples.items()}
-        scores = leave_one_out(models, moments, samples, rule)
-        if scores is None:
-            return None
-        for kind, members in rows.items():
-            S[members[:, None], p, order] = scores[kind]
-        outside = np.setdiff1d(np.arange(X.shape[0]), pair.rows)  # samples of other classes
-        if outside.size:
-            W, b = at_sizes(models, moments, rule, search.estimator.tol)
-            S[outside[:, None], p, order] = X[outside] @ W + b
-    return S
 
 
 def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 try:
@@ -36,45 +36,52 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def spinner(text: str) -> Iterator[Done | None]:
-    """Yield a function that changes a text, which stands beside a spinner after 2 seconds; None if unwatched.
-
-    Fits inside of another fit have none.
-    """
+def _console() -> Iterator[Any]:
+    """Yield a rich console on standard error; None if unwatched, or inside of another fit that shows."""
     if not is_watched() or not _SHOWN.acquire(blocking=False):
         yield None
         return
     from rich.console import Console
-    from rich.markup import escape
 
-    status = Console(stderr=True).status(escape(text))
-    timer = threading.Timer(PATIENCE, status.start)
-    timer.daemon = True
-    timer.start()
     try:
-        yield lambda more: status.update(escape(f"{text}: {more}"))
+        yield Console(stderr=True)
     finally:
-        timer.cancel()
-        timer.join()  # it may be starting the spinner
-        status.stop()
         _SHOWN.release()
+
+
+@contextmanager
+def spinner(text: str) -> Iterator[Done | None]:
+    """Yield a function that changes a text beside a spinner, shown after 2 seconds; None if unwatched."""
+    with _console() as console:
+        if console is None:
+            yield None
+            return
+        from rich.markup import escape
+
+        status = console.status(escape(text))
+        timer = threading.Timer(PATIENCE, status.start)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield lambda more: status.update(escape(f"{text}: {more}"))
+        finally:
+            timer.cancel()
+            timer.join()  # it may be starting the spinner
+            status.stop()
 
 
 @contextmanager
 def live_table(wanted: bool) -> Iterator[Done | None]:
     """Yield a function that replaces a shown text of several lines; None if unwatched or not `wanted`."""
-    if not wanted or not is_watched() or not _SHOWN.acquire(blocking=False):
-        yield None
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+    with _console() if wanted else nullcontext() as console:
+        if console is None:
+            yield None
+            return
+        from rich.live import Live
+        from rich.text import Text
 
-    try:
-        with Live(console=Console(stderr=True), transient=True) as live:
+        with Live(console=console, transient=True) as live:
             yield lambda text: live.update(Text(text, no_wrap=True, overflow="ellipsis"))
-    finally:
-        _SHOWN.release()
 
 
 @contextmanager

@@ -114,29 +114,30 @@ class NewtonCG:
     """
 
     def __init__(self, X: Table) -> None:
-        self.X, self.Xt = X, _transposed(X)
+        self.X = X
+        if sparse.issparse(X):
+            self.columns, self.starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
 
     def solve(
         self, h: Vec, mean: Vec, ridge: float, g: Vec, timed_out: Callable[[], bool]
     ) -> tuple[Vec, float]:
         """Return the direction d, and the cost of the products in passes over all samples."""
-        X, Xt, fraction = self.X, self.Xt, 1.0
-        used = np.flatnonzero(h)
-        if used.size < 0.7 * h.size:  # else a copy of these rows saves too little
-            X, h, fraction = X[used], h[used], used.size / h.size
-            Xt = _transposed(X)
+        X, used = self.X, np.flatnonzero(h)
+        if isinstance(X, np.ndarray) and used.size < 0.7 * h.size:  # else the copy saves little
+            X, h = X[used], h[used]
 
         def times(v: Vec) -> Vec:
-            u = h * (X @ v)
-            return Xt @ u - float(u.sum()) * mean + ridge * v
+            out = ridge * v
+            if isinstance(X, np.ndarray):
+                u = h * (X @ v)
+                out += X.T @ u
+                total = float(u.sum())
+            else:
+                total = library.add_gram_product(h.size, X.data, self.columns, self.starts, h, v, out)
+            return out - total * mean
 
         d, count = conjugate_gradients(times, g, 0.1, 200, timed_out)  # relative residual and steps
-        return d, fraction * count
-
-
-def _transposed(X: Table) -> Table:
-    """Return the transpose of X, as CSR if X is sparse, else as a view."""
-    return sparse.csr_matrix(X.T) if sparse.issparse(X) else X.T
+        return d, used.size / self.X.shape[0] * count
 
 
 class ProximalQuadratic:
