@@ -548,6 +548,9 @@ def test_a_pickle_of_another_version_names_it(apart: tuple) -> None:
         assert repr(pickle.loads(text.replace(own, f"{minor}.9".encode()))) == repr(made)
         with pytest.raises(ucm.DataError, match=r"one of 9\.9\.1; make it again, or load .*==9\.9\.1"):
             pickle.loads(text.replace(own, b"9.9.1"))
+        state = {name: value for name, value in made.__getstate__().items() if name != "_version"}
+        with pytest.raises(ucm.DataError, match=r"one of 0\.1\.0"):  # as that version wrote it
+            object.__new__(type(made)).__setstate__(state)
 
 
 def test_a_pickle_holds_no_training_data(apart: tuple) -> None:

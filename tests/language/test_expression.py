@@ -188,6 +188,15 @@ def test_repr_is_source_text(node: Node) -> None:
     assert again == node, f"{text} reads back as {again!r}"
 
 
+def test_the_pickle_of_a_version_with_other_fields_is_refused() -> None:
+    node = ucm.Hinge()
+    for state in ({**node.__getstate__(), "more": 1}, {}):
+        with pytest.raises(
+            CompositionError, match=f"not one of version {ucm.__version__} of ucm-classifiers"
+        ):
+            object.__new__(type(node)).__setstate__(state)
+
+
 def test_messages_cut_long_arrays() -> None:
     with pytest.raises(ucm.CompositionError) as error:
         _ = np.ones((40, 30)) @ ucm.Ball(np.arange(31.0), 1.0)

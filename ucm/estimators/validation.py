@@ -44,7 +44,7 @@ from ucm.errors import (
     warn_of,
 )
 from ucm.forms.monitor import Monitor, check_time_limit, limit_from
-from ucm.forms.solution import Solution, of_version
+from ucm.forms.solution import Solution, of_this_version
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.per_sample import quantities_of
@@ -70,8 +70,11 @@ _FEW = 200  # largest number of samples of a class in its mean score
 class Versioned(BaseEstimator):
     """An estimator whose pickle is read by the versions of the library with the same minor number."""
 
-    def __reduce__(self) -> tuple:
-        return of_version, (type(self), VERSION), self.__getstate__()
+    def __getstate__(self) -> dict:
+        return {**super().__getstate__(), "_version": VERSION}
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(of_this_version(type(self), state))
 
 
 @contextmanager

@@ -22,14 +22,15 @@ from ucm.forms.display import digits, sheet
 from ucm.forms.solver import Status
 
 
-def of_version(kind: type, version: str) -> Any:
-    """Return an empty object for the state of a pickle; versions with another minor number are refused."""
+def of_this_version(kind: type, state: dict) -> dict:
+    """Return the state of a pickle without its version; versions with another minor number are refused."""
+    version = state.get("_version", "0.1.0")  # that version wrote none
     if version.split(".")[:2] != VERSION.split(".")[:2]:
         raise DataError(
             f"{kind.__name__}: expected a pickle of version {VERSION} of {DISTRIBUTION}, got one of"
             f" {version}; make it again, or load it with {DISTRIBUTION}=={version}"
         )
-    return object.__new__(kind)
+    return {name: value for name, value in state.items() if name != "_version"}
 
 
 @dataclass(frozen=True)
@@ -230,12 +231,12 @@ class Solution:
         vars(copied).update(vars(self))
         return copied
 
-    def __reduce__(self) -> tuple:
-        return of_version, (type(self), VERSION), self.__getstate__()
-
     def __getstate__(self) -> dict:
         return {**vars(self), "plan": None, "make_summand_points": None, "make_weights": None,
-                "make_certificate": None}  # fmt: skip
+                "make_certificate": None, "_version": VERSION}  # fmt: skip
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(of_this_version(type(self), state))
 
     @functools.cached_property
     def summand_points(self) -> tuple[Vec, ...] | None:

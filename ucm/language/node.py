@@ -33,7 +33,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.validation import malformed
-from ucm.errors import CompositionError, UCMError, brief, did_you_mean
+from ucm.errors import DISTRIBUTION, VERSION, CompositionError, UCMError, brief, did_you_mean
 from ucm.language.notation import LATEX, TEXT, Notation
 
 
@@ -407,6 +407,11 @@ class Node(metaclass=Kind):
         return {name: getattr(self, name) for name in self._names}
 
     def __setstate__(self, state: dict) -> None:
+        if state.keys() != set(self._names):
+            raise CompositionError(
+                f"{type(self).__name__}: the pickle is not one of version {VERSION} of {DISTRIBUTION}; "
+                "declare it again, and keep it by to_json"
+            )
         for name, x in state.items():
             object.__setattr__(self, name, x)
         self.__post_init__()

@@ -29,4 +29,5 @@ def show_versions() -> None:
         except metadata.PackageNotFoundError:
             print(f"{name}: not installed")
     for pool in threadpool_info():
-        print(f"{pool['internal_api']}: {pool['version']}, {pool['num_threads']} threads")
+        processor = pool.get("architecture", "unknown processor")  # only OpenBLAS and BLIS tell
+        print(f"{pool['internal_api']}: {pool['version']}, {processor}, {pool['num_threads']} threads")
