@@ -98,7 +98,7 @@ class FlippedSamples:
             length = norm(z, dual) + _ROUNDING * terms_of_z
             size = length + spent
             last, part = part, min(1.0, value(model.eps) / size) if size > 0.0 else 1.0
-            if not last < part < 1.0 or z.size > _FEW:
+            if not last < part < 1.0 or z.size > _FEW or length == 0.0:
                 break
             short = max(length + spent - value(model.eps), 0.0) / length
             moved = point(1.0, each).moved(X, short * z)  # rather than a shorter step

@@ -23,6 +23,7 @@ _STEP = 1e-6  # relative
 _DENSE = 1000  # directions of dense systems
 _SWEEPS = 30  # of projections on the cones of a sum
 _FULL_STEP = 0.9  # the step from which on a differentiable term takes the remainder of z
+_REACHES = 2.0 ** np.arange(0, 61, 4)  # upper bounds of a gauge, to begin a bisection with
 _NEAR = 0.01  # relative distance from the boundary of the domain, from which a dual point is pulled back
 _REPORTED = 1e-6  # the largest distance from the domain, relative to the terms that cancel in z, to report
 
@@ -216,8 +217,12 @@ class CombinedPenalty:
             return 0.0
         alone = math.inf if self._box is None else box_gauge(z, *self._box)
         top = min(alone, self._h.gauge(z))
-        if self._box is None or not self._unboxed or math.isinf(top):
+        if self._box is None or not self._unboxed:
             return top
+        if math.isinf(top):  # neither domain alone, but perhaps their sum
+            reaches = (r for r in _REACHES if self._h.gauge(self._shrunk(z, r)) <= r)
+            if (top := next(reaches, math.inf)) == math.inf:
+                return top
         # z in r dom R* iff what r B leaves of z is in r dom h*
         return last(lambda r: self._h.gauge(self._shrunk(z, r)) > r, 0.0, top)[1]
 
