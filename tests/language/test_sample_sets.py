@@ -128,6 +128,7 @@ def test_robust_losses_against_programs_by_hand(name: str) -> None:
     assert plan.verify() and plan.reference().is_dcp(dpp=True)
     outside = plan.certify(w=sol.w, b=sol.b, weights=sol.weights)
     assert outside.relative_gap <= 1e-6 and outside.primal == pytest.approx(sol.objective, rel=1e-12)
+    assert sol.w is not None and sol.b is not None and sol.weights is not None
     for shift in _rng.standard_normal((5, 4)):  # the bound is below, wherever it is taken
         moved = plan.certify(w=sol.w + 0.3 * shift, b=sol.b, weights=0.7 * sol.weights)
         assert moved.dual <= best * (1 + 1e-7) <= moved.primal * (1 + 2e-7)

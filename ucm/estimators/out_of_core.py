@@ -311,7 +311,8 @@ def scores_of_rows(
             [functools.partial(_solved, classifier, m, data, began) for data in bound for m in models]
         )
         sign = score_sign(classes, classifier.pos_label)
-        W = sign * np.reshape([w for w, _ in planes], (len(folds), -1, len(models), bound[0].n - added_features(model)))
+        n = bound[0].n - added_features(model)
+        W = sign * np.reshape([w for w, _ in planes], (len(folds), -1, len(models), n))
         b = sign * np.reshape([b for _, b in planes], W.shape[:3])
         features = [options.get("kernel_approx") for _, options, _ in problems]
         held = [

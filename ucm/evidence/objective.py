@@ -162,13 +162,11 @@ def at_worst(
     The worst points for w are followed, if `best`, by those with which the slopes, None for those at (w, b),
     make w optimal. A model without such sets is yielded as it is.
     """
-    if "shapes" not in model.needs:
+    shapes = Perturbations.of(model, data).shapes if "shapes" in model.needs else None
+    if shapes is None:
         yield model, data
         return
-    shapes, plain = (
-        Perturbations.of(model, data).shapes,
-        replace(model, loss=without_perturbations(model.loss)),
-    )
+    plain = replace(model, loss=without_perturbations(model.loss))
     (v, _), (whole, given) = lifted_plane(plain, w, b), lifted(plain, data)
     penalties = joined(whole.dc()[0].penalties, given.n)
     if slopes is None and best:

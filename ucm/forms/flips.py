@@ -90,7 +90,7 @@ class FlippedSamples:
             weights = np.concatenate([c - part * r, part * r])
             return SampleDual([(model.loss, weights)], y, margin, part * slopes, None, free=self.free)
 
-        part = 0.0
+        part, a = 0.0, each
         for _ in range(_MOVES):
             a = point(1.0, each).combination
             terms_of_z = norm(np.asarray(abs(X).T @ np.abs(a), dtype=float).ravel(), dual)
@@ -101,7 +101,7 @@ class FlippedSamples:
             if not last < part < 1.0 or z.size > _FEW or length == 0.0:
                 break
             short = max(length + spent - value(model.eps), 0.0) / length
-            moved = point(1.0, each).moved(X, short * z)  # rather than a shorter step
+            moved = point(1.0, each).moved(X, short * z)  # type: ignore[arg-type]
             each = each if moved is None else y * moved.combination
         cost = part * kappa * float(r.sum()) if r.any() else 0.0
         R = CombinedPenalty((ScaledPenalty(max(value(model.eps) - cost, 0.0), model.length),))

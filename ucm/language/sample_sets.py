@@ -58,6 +58,10 @@ class SampleSets(Arithmetic):
         """Return the G_i of the samples, (m, n, r), or the diagonals (m, n) of square ones."""
 
     @abstractmethod
+    def points(self, notation: Notation) -> str:
+        """Return the formula of the set about sample i."""
+
+    @abstractmethod
     def heights(self, V: Rows) -> Vec:
         """Return the support function of C at every row, (m,)."""
 
@@ -144,7 +148,6 @@ class PerSampleImage(SampleSets):
         return notation.norm(f"{self.factor.formula(notation)}'w", f"{dual_exponent(self.set.p):g}")
 
     def points(self, notation: Notation) -> str:
-        """Return the formula of the set about sample i."""
         return f"{self.factor.formula(notation)} {in_parentheses(self.set.formula(notation))}"
 
 
@@ -197,10 +200,10 @@ class FeatureDeletion(SampleSets):
         X = data.X.toarray() if sparse.issparse(data.X) else data.X
         return data.y[:, None] * X
 
-    def _largest(self, V: Rows) -> Rows:
+    def _largest(self, V: Rows) -> NDArray[np.bool_]:
         """Return the mask of the k largest entries of every row."""
         k = round(value(self.k))
-        largest = np.zeros(V.shape, dtype=bool)
+        largest: NDArray[np.bool_] = np.zeros(V.shape, dtype=bool)
         np.put_along_axis(largest, np.argpartition(-V, k - 1, axis=1)[:, :k], True, axis=1)
         return largest
 
@@ -227,7 +230,6 @@ class FeatureDeletion(SampleSets):
         return f"{most} {notation.sum_over(J, term)}"
 
     def points(self, notation: Notation) -> str:
-        """Return the formula of the set about sample i."""
         delta, leq = notation.symbol("delta"), notation.leq
         deleted = f"(-{notation.sub(delta, 'j')} {notation.sub('x', 'ij')})"
         most = f"{notation.norm(delta, '1')}{leq}{notation.scalar(self.k)}"
