@@ -83,6 +83,11 @@ def samples(kind: str) -> tuple[Any, Any, Any]:
     return X, y, np.where(np.arange(60) % 3 == 0, "b", "a")
 
 
+FACTORS = 0.3 * np.cos(np.arange(600.0)).reshape(60, 5, 2)
+WIDTHS = 0.2 * np.sin(np.arange(300.0)).reshape(60, 5) ** 2
+SCORES = np.sin(np.arange(60.0))
+
+
 def rows_of(entries: list[Entry]) -> list[str]:
     """Return the rows of the table of a section."""
     measured = json.loads(MEASURED.read_text())
@@ -186,6 +191,29 @@ SQUARED_NORM = [
         "le Cessie and van Houwelingen, Applied Statistics 41 (1992)",
         "probabilities",
         "Logistic() + 0.5 * L2()",
+    ),
+    Entry(
+        "Logistic regression with an offset",
+        "McCullagh and Nelder, Generalized Linear Models, 2nd edition (1989)",
+        "known scores, probabilities",
+        '(Logistic() + 0.5 * L2()).with_offset(per_sample("offset"))',
+        options={"per_sample": {"offset": SCORES}},
+    ),
+    Entry(
+        "Local case-control sampling",
+        "Fithian and Hastie, Annals of Statistics 42 (2014)",
+        "rare class, large data, known scores",
+        """
+# pilot: minus the log odds of a pilot; the sampled classifier is w'x + b plus the pilot
+(Logistic() + 0.001 * L2()).with_offset(per_sample("pilot"))""",
+        options={"per_sample": {"pilot": -SCORES}},
+    ),
+    Entry(
+        "Adaptive SVM",
+        "Yang, Yan and Hauptmann, ACM Multimedia (2007)",
+        "domain adaptation, known scores, no intercept",
+        '(0.7 * Hinge() + 0.5 * L2()).with_intercept(None).with_offset(per_sample("old"))',
+        options={"per_sample": {"old": SCORES}},
     ),
     Entry(
         "Exponential loss with a squared norm",
@@ -837,6 +865,42 @@ ROBUST = [
         """
 S = np.diag([0.5, 1.0, 1.5, 0.8, 1.2])  # the covariance of the noise of a sample
 Robust(Hinge(), within=Ellipsoid(0, S, 0.3)) + 0.5 * L2()""",
+    ),
+    Entry(
+        "SVM with missing values, a covariance for each sample",
+        "Shivaswamy, Bhattacharyya and Smola, JMLR 7 (2006)",
+        "missing data, feature noise, second-order cones",
+        """
+# factor: for each sample a root of the covariance of its imputed values, 5 x 2
+Robust(Hinge(), within=per_sample("factor") @ Ball(0, 0.5)) + 0.5 * L2()""",
+        options={"per_sample": {"factor": FACTORS}},
+    ),
+    Entry(
+        "Imprecise data",
+        "Carrizosa, Gordillo and Romero Morales, Computational Optimization and Applications 41 (2008)",
+        "interval data, missing data, feature noise",
+        """
+# widths: half of the interval of every entry of X
+Robust(Hinge(), within=per_sample("widths") @ Ball(0, 1, p=np.inf)) + 0.5 * L2()""",
+        options={"per_sample": {"widths": WIDTHS}},
+    ),
+    Entry(
+        "Robust learning by feature deletion",
+        "Globerson and Roweis, ICML (2006)",
+        "missing data, adversarial, deleted features",
+        "Robust(Hinge(), within=FeatureDeletion(2)) + 0.5 * L2()",
+    ),
+    Entry(
+        "Missing features with a largest weight",
+        "Dekel, Shamir and Xiao, Machine Learning 81 (2010)",
+        "missing data, deleted features",
+        "Robust(Hinge(), within=FeatureDeletion(2)) + 3 * LInf()",
+    ),
+    Entry(
+        "Logistic regression under feature deletion",
+        "Globerson and Roweis, ICML (2006)",
+        "missing data, deleted features, probabilities",
+        "Robust(Logistic(), within=FeatureDeletion(1)) + 0.5 * L2()",
     ),
     Entry(
         "SVM with missing values",

@@ -36,7 +36,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "Losses of the margin": "Hinge SquaredHinge HuberHinge LeastSquares Logistic Exponential Ramp",
             "Worst means": "WorstMean WassersteinObjective",
-            "Robust samples": "Robust",
+            "Robust samples": "Robust FeatureDeletion",
             "Convex penalties": "L2 L1 LInf Lp Norm ElasticNet GroupLasso Quadratic KSupport",
             "Constraints": "LinearConstraint Bounds NonNegative Cardinality",
             "Folded concave penalties": "CappedL1 ExpL0 MCP SCAD GroupMCP",

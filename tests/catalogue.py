@@ -46,6 +46,7 @@ from ucm.language.penalties import (
     Quadratic,
 )
 from ucm.language.robust_samples import Robust
+from ucm.language.sample_sets import FeatureDeletion
 from ucm.language.sets import (
     AffineImage,
     Ball,
@@ -336,6 +337,7 @@ OBJECTIVES = [
     Robust(Hinge(), Ball(0, Param("r", 0.1), p=np.inf)) + 0.5 * L2(),
     Robust(Logistic(), Ball(0, 0.2)) + 0.5 * L1(),
     WorstMean(Robust(Hinge(), Ball(0, 0.2)), CappedSimplex(1 / 0.3, relative=True)) + 0.05 * L2(),
+    Robust(Hinge(), FeatureDeletion(1)) + 0.5 * L2(),
     (Hinge() + 0.5 * L2()).with_intercept(None),
     (Logistic() + 0.5 * L1()).with_intercept(None),
     (Hinge() + 0.3 * L1()).with_intercept(None),

@@ -71,6 +71,7 @@ from .language.penalties import Quadratic as Quadratic
 from .language.per_sample import per_sample as per_sample
 from .language.robust import RobustMargin as RobustMargin
 from .language.robust_samples import Robust as Robust
+from .language.sample_sets import FeatureDeletion as FeatureDeletion
 from .language.serialize import from_json as from_json
 from .language.serialize import to_json as to_json
 from .language.sets import AffineImage as AffineImage

@@ -162,3 +162,24 @@ def test_a_search_over_rows_refuses_invalid_options(options: Any, words: str) ->
     X, y = samples(200)
     with pytest.raises(ucm.UCMError, match=words):
         ucm.ClassifierCV(**{"estimator": MODELS["nu"], **options}).fit(blocks(X, y))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        (ucm.Hinge() + ucm.Param("lam", 0.5) * ucm.L2()).with_intercept("penalised"),
+        ucm.WorstMean(ucm.Hinge(), ucm.CappedSimplex(2, relative=True)) + ucm.Param("lam", 0.05) * ucm.L2(),
+    ],
+    ids=repr,
+)
+def test_tuning_over_rows_with_a_further_weight(model: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0.2, 1.0, -1.0)
+    search = ucm.ClassifierCV(model, param_name="lam", param_range=[0.02, 0.2], cv=3)
+    found = search.fit(ucm.open_rows(X, y))
+    again = ucm.Classifier(
+        model.with_params(**{k.removeprefix("model__"): v for k, v in found.best_params_.items()})
+    )
+    assert found.best_score_ > 0.75
+    assert np.allclose(found.best_estimator_.coef_, again.fit(X, y).coef_, atol=1e-5)

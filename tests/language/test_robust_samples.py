@@ -354,6 +354,16 @@ def test_a_norm_beside_a_constraint_is_proven() -> None:
     assert ucm.solve(Robust(Hinge(), Ball(0, 0.1, _inf)) + L2() + constraint, X, y).status == "optimal"
 
 
+@pytest.mark.parametrize("penalty", [0.5 * L1(), 0.5 * ucm.GroupLasso([0, 0, 1, 1])], ids=repr)
+@pytest.mark.parametrize("loss", [Hinge(), Logistic()], ids=repr)
+def test_an_equality_beside_two_norms_is_proven(loss: Any, penalty: Any) -> None:
+    constraint = ucm.LinearConstraint([[1.0, -1.0, 0.0, 0.0]], 0.1, 0.1)
+    plan = ucm.compile(Robust(loss, Ball(0, 0.2)) + penalty + constraint, _X, _y)
+    sol = plan.solve()
+    assert sol.status == "optimal" and sol.w[0] - sol.w[1] == pytest.approx(0.1, abs=1e-9)
+    assert plan.verify()
+
+
 # --- quantities of each sample -----------------------------------------------------------------------
 _model = Robust(Hinge(), per_sample("radius") * Ball(0, 1, _inf)) + Param("lam", 0.5) * L2()
 

@@ -172,3 +172,15 @@ def test_what_it_refuses() -> None:
         ucm.compile(model, ucm.open_rows(X, y))
     with pytest.raises(ParameterError, match="clarabel"):
         ucm.compile(model, X, y, solver="dca")
+
+
+@pytest.mark.parametrize("kappa", [0.5, float("inf")])
+def test_a_tiny_radius_is_proven(kappa: float) -> None:
+    """The rounding of a dual point is as large as its bound, eps."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(60) > 0, 1, -1)
+    sol = ucm.solve(ucm.WassersteinObjective(ucm.Hinge(), eps=1e-8, kappa=kappa), X, y)
+    mean = ucm.WorstMean(ucm.Hinge(), ucm.NormBall(0.0, around="uniform")) + 1e-9 * ucm.L2()
+    least = ucm.solve(mean, X, y).certificate.dual
+    assert sol.status == "optimal" and sol.objective == pytest.approx(least, rel=1e-6)

@@ -94,6 +94,9 @@ def simple(name: str, build: Callable[[Problem], Any]) -> None:
     program(name)(build)
 
 
+SCORES = np.sin(np.arange(60.0))
+
+
 # --- parts -----------------------------------------------------------------------------------------
 def hinge(t: Any, start: float = 1.0) -> Any:
     return cp.sum(cp.pos(start - t))
@@ -435,6 +438,36 @@ NOISE = np.array([0.5, 1.0, 1.5, 0.8, 1.2])
 def _(s: Problem) -> Any:
     slack = cp.Variable(60, nonneg=True)
     return cp.sum(slack) + s.norm, [s.t - 1 + slack >= 0.3 * cp.norm(np.diag(NOISE**0.5) @ s.w)]
+
+
+@program("SVM with missing values, a covariance for each sample")
+def _(s: Problem) -> Any:
+    factors = 0.3 * np.cos(np.arange(600.0)).reshape(60, 5, 2)
+    deviations = cp.hstack([cp.norm(F.T @ s.w, 2) for F in factors])
+    return hinge(s.t - 0.5 * deviations) + s.norm
+
+
+@program("Imprecise data")
+def _(s: Problem) -> Any:
+    widths = 0.2 * np.sin(np.arange(300.0)).reshape(60, 5) ** 2
+    return hinge(s.t - widths @ cp.abs(s.w)) + s.norm
+
+
+def deleted(s: Problem, k: int) -> Any:
+    """The margins without the k features that lower them most."""
+    each = [cp.sum_largest(cp.pos(cp.multiply(y * x, s.w)), k) for x, y in zip(s.X, s.y, strict=True)]
+    return s.t - cp.hstack(each)
+
+
+simple("Robust learning by feature deletion", lambda s: hinge(deleted(s, 2)) + s.norm)
+simple("Missing features with a largest weight", lambda s: hinge(deleted(s, 2)) + 3 * cp.norm(s.w, "inf"))
+simple("Logistic regression under feature deletion", lambda s: logistic(deleted(s, 1)) + s.norm)
+simple("Logistic regression with an offset", lambda s: logistic(s.t + cp.multiply(s.y, SCORES)) + s.norm)
+simple(
+    "Local case-control sampling",
+    lambda s: logistic(s.t - cp.multiply(s.y, SCORES)) + 0.001 * cp.sum_squares(s.w),
+)
+simple("Adaptive SVM", lambda s: 0.7 * hinge(s.t0 + cp.multiply(s.y, SCORES)) + s.norm)
 
 
 @program("SVM with missing values")

@@ -349,7 +349,8 @@ class BestSubsetLowering(ObjectiveLowering):
 
     def verify(self, solution: Solution, tol: float, **options: object) -> Verification:
         found, count = super().verify(solution, tol, **options), int(np.count_nonzero(solution.w))
-        scope = f"the best weights of the {count} features of the solution; others could be better"
+        others = "the certificate bounds" if is_proven(solution.certificate, tol) else "no bound excludes"
+        scope = f"the best weights of the {count} features of the solution; {others} other features"
         return replace(found, scope=scope)
 
 

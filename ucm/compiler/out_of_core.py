@@ -28,8 +28,8 @@ from ucm.data.first_pass import (
     rows_here,
 )
 from ucm.data.linear_map import LinearMap, Matrix, Vec
-from ucm.data.source import RowSource
-from ucm.data.weights import ClassWeight, Factors, members
+from ucm.data.source import RowSource, View
+from ucm.data.weights import ClassWeight, Factors, members, untagged
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import unproven
 from ucm.evidence.reference import Verification, compared, majorant, reference_problem, solved, verify
@@ -40,20 +40,24 @@ from ucm.forms.out_of_core import HullProof, OutOfCoreForm, RowHulls, RowLosses
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.language import cvx as cp
-from ucm.language.contracts import SimplexDomain, UncertaintySet
+from ucm.language.contracts import ROUNDING, SampleWeights, SimplexDomain, UncertaintySet
 from ucm.language.domains import Box, CappedSimplex, CvxpyDomain, NormBall, Simplex
 from ucm.language.loss_sets import as_loss_ball
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
-from ucm.language.objective import LossSum, Objective, split_scalar
+from ucm.language.objective import LossSum, Objective, PenaltySum, multiplied, split_scalar
+from ucm.language.parameter import value
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import check_constraints
+from ucm.language.penalties.epigraph import LastWeight, OfFirst
+from ucm.language.penalties.norms import L1
 from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
 from ucm.language.terms import ConvexLoss, Loss, Penalty
+from ucm.language.worst_mean import WorstMean
 
 _WRITTEN = 1000  # rows in a reference problem without an active set
 
@@ -350,8 +354,11 @@ def takes(model: Objective) -> bool:
     """True if an out-of-core solver takes an objective.
 
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
-    losses are of one kind. No worst mean, no perturbations, and no limit of the number of features.
+    losses are of one kind. A worst mean of a hinge loss over a capped simplex, no other one, no
+    perturbations, and no limit of the number of features.
     """
+    if tail_of_hinge(model) is not None:
+        return True
     if model.needs:
         return False
     losses, subtracted_losses = model.loss.split()
@@ -365,6 +372,32 @@ def takes(model: Objective) -> bool:
         len(kinds) == 1
         and (not subtracted_losses or loss_factors(subtracted_losses, groups) == loss_factors(losses, groups))
     )
+
+
+def tail_of_hinge(model: Objective) -> tuple[Hinge, float, CappedSimplex] | None:
+    """Return the hinge, its factor c and the capped simplex of a worst mean alone; None for other objectives.
+
+    With the cap k, `max of sum_i q_i c l(t_i)` over it is the least `c (s + k sum_i max(0, o - s - t_i))`
+    over s >= 0, Rockafellar and Uryasev (2000): a sum of hinge losses with one more feature of value y_i, of
+    which s is the weight.
+    """
+    match model:
+        case Objective(loss=WorstMean(groups=()) as worst) if model.needs == {"worst mean"} and model.convex:
+            factor, base = split_scalar(worst.loss)
+            match base, Simplex() if worst.weights is None else worst.weights:
+                case Hinge(p=1.0, on=None), (CappedSimplex() | Simplex()) as D if not model.penalised:
+                    return base, factor, CappedSimplex(1.0) if isinstance(D, Simplex) else D
+    return None
+
+
+def added_features(model: RobustMargin | Objective) -> int:
+    """Return the number of features that bound rows have beside the given ones, as the last ones."""
+    return int(isinstance(model, Objective) and (model.penalised or tail_of_hinge(model) is not None))
+
+
+def _with_label(X: Matrix, y: np.ndarray) -> tuple[Matrix, np.ndarray]:
+    """Return a block of rows with the label as one more feature."""
+    return with_column(X, np.asarray(untagged(y)[0], dtype=np.float64)), y
 
 
 def _base(loss: Loss) -> Any:
@@ -392,7 +425,8 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 
     def __init__(self, model: Objective, rows: RowData, requested: str | Solver) -> None:
         super().__init__(model, rows, requested)
-        n = rows.n - model.penalised  # the last feature of the rows is that of the intercept
+        self.tail = tail_of_hinge(model)
+        n = rows.n - added_features(model)
         for penalty in model.nodes_of_type(Penalty):
             penalty.check_features(n)
         check_constraints(model.penalty, n)
@@ -402,7 +436,26 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
             self.written_model = replace(model, loss=_base(first))
         if model.penalised:
             self.written_model = self.written_model.with_column(n)
+        if self.tail is not None:
+            self.written_model = self._with_level(*self.tail)
         self.form = RowLosses.of(self.written_model, rows)
+
+    def _with_level(self, hinge: Hinge, factor: float, D: CappedSimplex) -> Objective:
+        """Return the sum of hinge losses with the level s as the last weight, in place of a worst mean."""
+        counts, of_class = np.array(self.rows.counts), np.array(self.rows.weighing.classes)
+        total = float(counts @ of_class)
+        samples = SampleWeights(math.ceil(total), number=float(counts.sum()))
+        cap = value(D.given) / total if D.relative else float(np.max(D.bind(samples).cap))
+        if cap * total < 1.0 - ROUNDING:
+            raise EmptySetError(f"{self.model!r}: {D.too_small(samples, 1.0 / total)}")
+        terms: list[Any] = [LastWeight(factor, self.rows.n)]
+        for R in self.model.penalty.split()[0]:
+            c, base = split_scalar(R)
+            one_norm = isinstance(base, L1) and base.weights is None  # a box, which may be added to others
+            weights = np.append(np.ones(self.rows.n - 1), 0.0)
+            terms.append(multiplied(c, L1(weights)) if one_norm else OfFirst(R))
+        penalty = PenaltySum(tuple(terms))
+        return replace(self.model, loss=multiplied(cap * factor, hinge), penalty=penalty)
 
     @property
     def regime(self) -> Regime:
@@ -434,6 +487,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         row_proof, (w, b) = proof.answer.rows, declared_plane(self.model, *proof.answer.plane)
+        w = w if self.tail is None else w[:-1]
         if row_proof is None or row_proof.sums is None:
             return Recovered(w, b, None, None, "variable")
         weights = functools.partial(self.rows.source.spread, row_proof.rows.weights)
@@ -489,6 +543,8 @@ def _of_losses(model: Objective, rows: RowSource, class_weight: ClassWeight, gro
     factors = factors if rows.tags else None
     if model.penalised:
         rows = rows.mapped(functools.partial(with_column, value=model.scaling))
+    if tail_of_hinge(model) is not None:
+        rows = View(rows, _with_label, n=rows.n + 1)
     return first_pass(rows, factors, class_weight)
 
 

@@ -14,7 +14,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.nearest_point import NearestPoint
-from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, GeneralComposite
+from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, GeneralComposite, MovedComposite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
@@ -255,6 +255,7 @@ _WORDS = {
     Composite: "a convex loss with a convex penalty",
     FlipComposite: "a Wasserstein ball with label flips",
     GeneralComposite: "the worst mean of a convex loss, or scores with offsets, with a convex penalty",
+    MovedComposite: "a convex loss of samples perturbed in sets of different shapes, with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",
     BestSubset: "a convex loss with the squared l2 norm and at most k features",
 }

@@ -373,6 +373,8 @@ def read_quantities(
 ) -> dict[str, Vec]:
     """Return the validated values of quantities of m samples by name; raise `DataError` for others.
 
+    A value is a number, or a vector or matrix of numbers; whoever uses it knows which.
+
     `columns` has the number of values for each sample, by the name of a quantity that has several.
     """
     match per_sample:
@@ -393,7 +395,7 @@ def read_quantities(
             v = np.empty(0) if kind else v.astype(np.float64)
         except (TypeError, ValueError):
             v = np.empty(0)
-        shape = (m, columns[name]) if name in columns else (m,)
+        shape = (m, columns[name]) if name in columns else (m, *v.shape[1:][:2])  # matrices have three axes
         if np.ma.is_masked(values) or v.shape != shape or not np.isfinite(v).all():
             got = "NaN or inf" if v.shape == shape else brief(values) + kind
             size = "one per row of X"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.weights import class_factors
 from ucm.errors import UCMError
-from ucm.estimators.validation import Samples, counted
+from ucm.estimators.validation import Samples, counted, offset_of
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -93,6 +93,7 @@ class Problems:
     def __init__(self, classifier: Any, samples: Samples, rows: NDArray[np.intp] | None = None) -> None:
         self._samples = samples
         self._square = classifier.kernel == "precomputed"
+        self._offset = offset_of(classifier.declared_model)
         self._every = np.arange(samples.index.size)
         rows = self._every if rows is None else rows
         index, classes = samples.index[rows], samples.classes
@@ -130,7 +131,9 @@ class Problems:
     def quantities(self, pair: Pair, rows: NDArray[np.intp]) -> dict[str, Vec]:
         """Return the quantities of some samples in a problem, by name."""
         return {
-            name: v[rows] if v.ndim == 1 else contrast(v[rows], pair.positive, pair.negative)
+            name: contrast(v[rows], pair.positive, pair.negative)
+            if name == self._offset and v.ndim > 1
+            else v[rows]
             for name, v in self._samples.per_sample.items()
         }
 

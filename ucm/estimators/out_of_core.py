@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.compile import bound_rows, compile, plan_of
+from ucm.compiler.out_of_core import added_features
 from ucm.compiler.plan import Plan
 from ucm.data.array_rows import library
 from ucm.data.bound_data import Data
@@ -310,7 +311,8 @@ def scores_of_rows(
             [functools.partial(_solved, classifier, m, data, began) for data in bound for m in models]
         )
         sign = score_sign(classes, classifier.pos_label)
-        W = sign * np.reshape([w for w, _ in planes], (len(folds), -1, len(models), bound[0].n))
+        n = bound[0].n - added_features(model)
+        W = sign * np.reshape([w for w, _ in planes], (len(folds), -1, len(models), n))
         b = sign * np.reshape([b for _, b in planes], W.shape[:3])
         features = [options.get("kernel_approx") for _, options, _ in problems]
         held = [
@@ -345,7 +347,7 @@ def _problems(
 
 def _solved(classifier: Any, model: RobustMargin | Objective, data: Data, began: float) -> tuple[Vec, float]:
     """Return w and b of a two-class problem; w = 0 and b = NaN without a classifier."""
-    nothing = np.zeros(data.n), np.nan
+    nothing = np.zeros(data.n - added_features(model)), np.nan
     try:
         plan = plan_of(model, data, None, classifier.solver)
         solution: Solution = plan.solve(**solve_options(classifier, began))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.evidence.certificate import fault, of_objective
+from ucm.evidence.certificate import fault, is_proven, of_objective
 from ucm.evidence.feasible_point import moved_inside, projected
 from ucm.evidence.penalty_split import split_by_program
 from ucm.evidence.support import SupportFunction
@@ -23,6 +23,7 @@ from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import lifted, lifted_plane
 from ucm.forms.solution import Certificate
 from ucm.forms.solver import Part
+from ucm.forms.worst_samples import worst_samples
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import ConvexPart, Objective, ScaledPenalty
 from ucm.language.penalties.cardinality import fixed
@@ -92,6 +93,8 @@ def certify_objective(
     of the set is a lower bound. Up to three weights are tried: the `multipliers`, with the maximal weights at
     (w, b) in place of None; the maximal weights; and those whose slopes at (w, b) are nearest to `slopes`.
     """
+    if "shapes" in model.needs and isinstance(normal, FeatureNormal):
+        return _certify_moved(model, data, normal, b, slopes, tol, multipliers)
     if isinstance(normal, FeatureNormal) and (model.penalised or "perturbations" in model.needs):
         w, b = lifted_plane(model, normal.w, b)
         model, data = lifted(model, data)
@@ -130,6 +133,49 @@ def certify_objective(
     return of_objective(primal, dual, violation, at_zero, cancelled, kind=kind, wrong=wrong)
 
 
+def _certify_moved(
+    model: Objective, data: Data, normal: FeatureNormal, b: float, slopes: Vec | None, tol: float,
+    multipliers: Sequence[Vec | None],
+) -> Certificate:  # fmt: skip
+    """Return the certificate of (w, b) for losses of samples in sets whose shape differs by sample.
+
+    The problem of any points of the sets bounds it from below; that of the worst points for w has its value.
+    """
+    best, w = None, normal.w
+    for plain, moved in at_worst(model, data, w, b, slopes):
+        found = certify_objective(plain, moved, FeatureNormal(moved.X, w), b, slopes, tol, multipliers)
+        if best is None:
+            best = found
+        elif found.violation <= INSIDE and not best.dual >= found.dual:
+            at_zero, wrong = _loss(plain, data, np.zeros(data.m)), fault("a set of perturbations", model)
+            best = of_objective(best.primal, found.dual, found.violation, at_zero, kind="global", wrong=wrong)
+        if is_proven(best, tol):
+            break
+    return best  # type: ignore[return-value]
+
+
+def at_worst(
+    model: Objective, data: Data, w: Vec, b: float = 0.0, slopes: Vec | None = None, best: bool = True
+) -> Iterator[tuple[Objective, Data]]:
+    """Yield an objective without perturbations and its samples at the worst points of sets that differ.
+
+    The worst points for w are followed, if `best`, by those with which the slopes, None for those at (w, b),
+    make w optimal. A model without such sets is yielded as it is.
+    """
+    shapes = Perturbations.of(model, data).shapes if "shapes" in model.needs else None
+    if shapes is None:
+        yield model, data
+        return
+    plain = replace(model, loss=without_perturbations(model.loss))
+    (v, _), (whole, given) = lifted_plane(plain, w, b), lifted(plain, data)
+    penalties = joined(whole.dc()[0].penalties, given.n)
+    if slopes is None and best:
+        margin = data.y * (data.X @ w + b) - shapes.sizes * shapes.heights(w)
+        slopes = -_slopes(plain.dc()[0], data, margin)
+    for X in worst_samples(given.X, shapes, penalties, v, slopes if best else None):  # type: ignore[arg-type]
+        yield plain, data.with_coordinates(X[:, : data.n])
+
+
 def certify_flips(
     model: WassersteinObjective,
     data: Data,
@@ -145,13 +191,8 @@ def certify_flips(
     """
     c, margin = data.factors / data.factors.sum(), data.y * (normal.scores + b)
     here = FlippedSamples(model, data.X, data.y, c, normal.w, margin, model.intercept is not None)
-    primal, bound, violation = here.height if b == 0.0 or here.free else np.inf, -np.inf, np.inf
-    for r in (*multipliers, None):
-        found, missed = here.bound(slopes, r)
-        if (missed <= INSIDE, found) > (violation <= INSIDE, bound):
-            bound, violation = found, missed
-        if violation <= INSIDE and bound >= primal - tol * abs(primal):
-            break
+    primal = here.height if b == 0.0 or here.free else np.inf
+    bound, violation = here.best_bound(slopes, multipliers, primal - tol * abs(primal))
     at_zero, wrong = model.height(np.zeros(data.m), 0.0, c), fault("the conjugate of the loss", model)
     return of_objective(primal, bound, violation, at_zero, kind="global", wrong=wrong)
 
@@ -280,6 +321,7 @@ def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weigh
     other terms, or their parts of the best split, leave of it is a combination of the rows that hold with
     equality.
     """
+    *_, (model, data) = at_worst(model, data, w, b, weights)
     terms: tuple = model.dc()[0].penalties
     sizes = [len(R.A) for _, R in constraints_of(terms, data.n)]
     if not sizes:
@@ -323,6 +365,7 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     falling = [loss for loss in added if float(loss.gradient(np.array([-30.0]))[0]) > 0.0]
     if not falling:
         return None
+    [(model, data)] = at_worst(model, data, w, best=False)
     w, b = lifted_plane(model, w, b)
     model, data = lifted(model, data)
     margin = data.y * (data.X @ w + b)

@@ -18,7 +18,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, SolverError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.diagnosis import Finding, Problem, diagnose
-from ucm.evidence.objective import tangent_plane, weights_in
+from ucm.evidence.objective import at_worst, tangent_plane, weights_in
 from ucm.evidence.sphere import contradiction, normal_near
 from ucm.forms.bound import FeatureNormal
 from ucm.forms.display import sheet
@@ -115,7 +115,7 @@ def majorant(
     `remaining` = (v, s, h) bounds samples that are not written out from below by `h - <v, w> - s b`.
     """
     X = data.X if features is None else features
-    moved = Perturbations.of(model, data) if "perturbations" in model.needs else None
+    moved = Perturbations.of(model, data) if model.needs & {"perturbations", "shapes"} else None
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
     declared = model
@@ -183,7 +183,7 @@ def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -
     if lam is None or subtracted:
         return None
     match model.loss:
-        case ConvexLoss(counted=None, moves=False) as loss:
+        case ConvexLoss(counted=None, moves="") as loss:
             pass
         case _:
             return None
@@ -450,7 +450,9 @@ def verify_objective(
     if features is not None:
         X, w = features, features.T @ data.weighing.gather(solution.coefficients)
     weighed = data.y, data.weights, data.groups
-    objective = model.value(data.y * (X @ w + b), w, *weighed, b=b, per_sample=data.per_sample)
+    [(plain, at)] = at_worst(model, data, w, best=False)
+    X = at.X if at is not data else X
+    objective = plain.value(data.y * (X @ w + b), w, *weighed, b=b, per_sample=data.per_sample)
     results, failure = [], SolverError("verify: no reference")
     for problem in (majorant(model, data, w, b, features), dual_problem(model, data, features)):
         try:
@@ -460,7 +462,7 @@ def verify_objective(
     if not results:
         raise failure
     worst = max(results, key=lambda end: abs(end.value - objective))
-    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed, b=0.0, per_sample=data.per_sample)
+    origin = plain.value(np.zeros(data.m), np.zeros(w.size), *weighed, b=0.0, per_sample=data.per_sample)
     least = min((loss.lowest() for loss in model.dc()[0].pointwise), default=0.0)
     found = compared(solution, worst, tol, objective=objective, unit=origin, least=least)
     if not model.convex:

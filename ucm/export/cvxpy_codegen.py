@@ -32,6 +32,7 @@ from ucm.language.penalties.cardinality import FeatureCount
 from ucm.language.per_sample import quantities_of
 from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.robust_samples import Perturbations, Robust
+from ucm.language.sample_sets import FeatureDeletion, PerSampleImage
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
 from ucm.language.terms import (
@@ -121,6 +122,8 @@ class _Example:
         if model.nodes_of_type(Robust):
             sizes = ("1.0", *quantities)
             self._record(*(f"np.where(y {side} 0, {size}, 0.0)" for size in sizes for side in "><"))
+        if model.nodes_of_type(FeatureDeletion):
+            self._record("y[:, None] * X", "np.ones((1, X.shape[1]))")
         names: dict[SampleNode, str] = {}
         for s in sides:
             names[s] = self._name_samples(s)
@@ -254,11 +257,11 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
             f"to_cvxpy_source: {', '.join(model.relative_names())} of {model!r} is a fraction of the "
             "interval of data, and the text has none; give the numbers, model.substitute(solution.params)"
         )
-    for R in model.nodes_of_type(FeatureCount):
+    for R in (*model.nodes_of_type(FeatureCount), *model.nodes_of_type(PerSampleImage)):
         raise CompositionError(
-            f"to_cvxpy_source: expected terms without further variables for each feature, got {R!r}; use "
-            "plan.reference(), a CVXPY problem for given data: of a cardinality the convex relaxation, "
-            "or the problem over the support of a solution"
+            "to_cvxpy_source: expected terms without further variables for each feature, or matrices of each "
+            f"sample, got {R!r}; use plan.reference(), a CVXPY problem for given data: of a cardinality the "
+            "convex relaxation, or the problem over the support of a solution"
         )
     first, second = (_Program(model, _Example(model, k)) for k in (0, 1))
     return _generalised(model, first, second)
@@ -358,7 +361,7 @@ class _Program:
         t, w = cp.Variable(data.m), cp.Variable(n)
         self.printer.names |= {t.id: Text("t"), w.id: Text("w")}
         worst = []
-        if "perturbations" in model.needs:
+        if model.needs & {"perturbations", "shapes"}:
             x = w[:-1] if n > data.n else w
             heights = str(self.printer.text(Perturbations.of(model, data).cvxpy(x, self.scope)))
             worst = [f"t = t - ({heights})  # of the worst points"]

@@ -211,6 +211,8 @@ class ExpressionPrinter:
                 return Text("cp.power")(args[0], p, approx=False)
             case "maximum" if str(args[-1]) == "0" and len(args) == 2:
                 return Text("cp.pos")(args[0])
+            case "diag_vec":
+                return Text("cp.diag")(args[0])
             case "Hstack" | "Vstack" as name:
                 return Text(f"cp.{name.lower()}")(args)
             case "indicator":

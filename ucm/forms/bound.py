@@ -55,7 +55,7 @@ Split = Callable[[tuple[ProximalPenalty, ...], Vec, Vec], list[Vec] | None]
 _REST = 1e-13  # of the slopes: a base point that counts as 0
 _EXACT = 1e-15  # of the terms: an image that needs no further move
 _MOVES = 4  # of a dual point
-_SWEEPS = 10  # of projections of a split on the cones of its terms
+_TAKEN = 200  # sweeps of projections of a split on the cones of its terms
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
 
@@ -73,13 +73,17 @@ def lower_bound(
     with an optimal w, which nothing bounds, so the dual point is moved until only rounding is left.
     """
     best, gain, conjugate = (False, -np.inf, 0.0), 0.0, 0.0
-    dual = normal.moved(dual, R, u)
-    for conjugate, fraction, missed in normal.conjugates(R, dual, u, split):
-        gain, violation = dual.gain(fraction), max(missed, dual.outside)
-        if not np.isnan(gain - conjugate):
-            best = max(best, (violation <= INSIDE, gain - conjugate, violation))
-        if best[0] and best[1] >= enough:
-            return best[1:]
+    moved: Dual | None = normal.moved(dual, R, u)
+    for _ in range(_MOVES):
+        dual = moved or dual
+        for conjugate, fraction, missed in normal.conjugates(R, dual, u, split):
+            gain, violation = dual.gain(fraction), max(missed, dual.outside)
+            if not np.isnan(gain - conjugate):
+                best = max(best, (violation <= INSIDE, gain - conjugate, violation))
+            if best[0] and best[1] >= enough:
+                return best[1:]
+        if (moved := normal.pulled(dual, R, u)) is None:
+            break
     if dual.rests and not u.any() and not normal.indefinite:
         bound = least = dual.gain(0.0) - normal.conjugate_at_zero(R)
         if R.square is not None and 0.0 < gain - least < 2.0 * conjugate:
@@ -466,6 +470,18 @@ class FeatureNormal:
             dual = change
         return dual
 
+    def pulled(self, dual: Dual, R: CombinedPenalty, u: Vec) -> Dual | None:
+        """Return the dual point moved into a bounded domain of R* that it leaves a little; None elsewhere.
+
+        A shorter step would lose the same part of the bound, which rounding makes large where the domain is
+        small beside the terms of the image.
+        """
+        if self.X.shape[0] == 0 or R.norms[1] > 0.0:
+            return None
+        z, base = dual.images(self.adjoint)
+        found = R.excess(u + base + z) if np.isfinite(z).all() else None
+        return None if found is None else dual.moved(np.asarray(self.X[:, found[0]]), found[1])
+
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         """Yield upper bounds of `R*` at parts of the segment of a dual point, by several methods.
 
@@ -499,10 +515,10 @@ class FeatureNormal:
             if not u.any():  # the terms take what they can, and the step makes room for it
                 room = [h.gauge(h.project_onto_domain_cone(left)) for h in R.terms]
                 order = np.argsort(room, kind="stable").tolist()  # cones without a limit first
-                for k in order * _SWEEPS:
+                for k in order * _TAKEN:
                     taken = R.terms[k].project_onto_domain_cone(each[k] + left) - each[k]
                     left, each[k] = left - taken, each[k] + taken
-                    if not left.any():
+                    if np.abs(left).max() <= _EXACT * np.abs(z).max():
                         break
             gauges = [h.gauge(g) for h, g in zip(R.terms, each, strict=True)]
             if u.any():  # only the parts become shorter, and the rest deviates
@@ -551,6 +567,9 @@ class KernelNormal:
 
     def moved(self, dual: Dual, R: CombinedPenalty, u: Vec) -> Dual:
         return dual
+
+    def pulled(self, dual: Dual, R: CombinedPenalty, u: Vec) -> None:
+        return None
 
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         """Return the upper bound `||z||^2 / (4 lam)` of the conjugate of `lam ||w||_2^2`.

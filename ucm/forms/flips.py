@@ -9,6 +9,7 @@ a of these 2 m samples gives the Fenchel bound if `||sum_i y_i (a_i - a_{m+i}) x
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec
 from ucm.forms.bound import FeatureNormal, SampleDual, lower_bound, split_slopes, times
+from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Expected
 from ucm.language.domains.norm_ball import norm
@@ -27,6 +29,8 @@ from ucm.language.wasserstein import WassersteinObjective
 
 _NEAR = 1e-7  # relative distance of equal gains, and from a kink
 _ROUNDING = 1e-14  # of the terms of a dual point, whose sum may be 0
+_SMALL = 1e-3  # of the largest part of flipped labels
+_MOVES, _FEW = 4, 500  # of a dual point that is too long, of so many features
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,24 @@ class FlippedSamples:
     def height(self) -> float:
         """The objective."""
         return self.model.height(self.margin, self.model.length.value(self.w), self.c)
+
+    def best_bound(
+        self, slopes: Vec | None, given: Iterable[Vec | None], enough: float
+    ) -> tuple[float, float]:
+        """Return the best `bound` and its violation, up to `enough`, for given parts of flipped labels.
+
+        They are tried without the smallest parts too, which are the rounding of 0 of a solver and use up a
+        small eps; last those that fit the slopes, and none.
+        """
+        parts = [r for r in given if r is not None]
+        parts += [np.where(r > _SMALL * r.max(), r, 0.0) for r in parts]
+        best = (False, -np.inf, np.inf)
+        for r in (*parts, None, np.zeros(self.c.size)):
+            found, missed = self.bound(slopes, r)
+            best = max(best, (missed <= INSIDE, found, missed)) if found == found else best
+            if best[0] and best[1] >= enough:
+                break
+        return best[1:]
 
     def bound(self, slopes: Vec | None, r: Vec | None = None) -> tuple[float, float]:
         """Return a lower bound of the optimum, and the violation of its constraints.
@@ -68,11 +90,19 @@ class FlippedSamples:
             weights = np.concatenate([c - part * r, part * r])
             return SampleDual([(model.loss, weights)], y, margin, part * slopes, None, free=self.free)
 
-        a = point(1.0, each).combination
-        terms_of_z = norm(np.asarray(abs(X).T @ np.abs(a), dtype=float).ravel(), dual)
-        size = norm(np.asarray(X.T @ a).ravel(), dual) + _ROUNDING * terms_of_z
-        size += kappa * float(r.sum()) if r.any() else 0.0
-        part = min(1.0, value(model.eps) / size) if size > 0.0 else 1.0
+        part, a = 0.0, each
+        for _ in range(_MOVES):
+            a = point(1.0, each).combination
+            terms_of_z = norm(np.asarray(abs(X).T @ np.abs(a), dtype=float).ravel(), dual)
+            z, spent = np.asarray(X.T @ a).ravel(), kappa * float(r.sum()) if r.any() else 0.0
+            length = norm(z, dual) + _ROUNDING * terms_of_z
+            size = length + spent
+            last, part = part, min(1.0, value(model.eps) / size) if size > 0.0 else 1.0
+            if not last < part < 1.0 or z.size > _FEW or length == 0.0:
+                break
+            short = max(length + spent - value(model.eps), 0.0) / length
+            moved = point(1.0, each).moved(X, short * z)  # type: ignore[arg-type]
+            each = each if moved is None else y * moved.combination
         cost = part * kappa * float(r.sum()) if r.any() else 0.0
         R = CombinedPenalty((ScaledPenalty(max(value(model.eps) - cost, 0.0), model.length),))
         return lower_bound(point(part, y * a), FeatureNormal(X, self.w), R, np.zeros(self.w.size))
@@ -132,4 +162,5 @@ class FlipComposite(Composite):
         here = self.at(self.margins(*answer.plane), answer.plane[0])
         if answer.slopes is None:
             return here.height, np.inf
-        return here.height, here.height - here.bound(answer.slopes, *answer.multipliers)[0]
+        bound, _ = here.best_bound(answer.slopes, answer.multipliers, here.height)
+        return here.height, here.height - bound

@@ -6,7 +6,8 @@ import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +18,7 @@ from ucm.data.weights import class_totals
 from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.forms.bound import FeatureNormal, SampleDual, centred, split_at_kinks, times
 from ucm.forms.solver import Answer, Expected, Part
+from ucm.forms.worst_samples import worst_samples
 from ucm.language.contracts import BoundDomain
 from ucm.language.losses import Hinge
 from ucm.language.objective import (
@@ -33,6 +35,7 @@ from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import joined
 from ucm.language.penalties.epigraph import Epigraph, OfFirst
 from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
+from ucm.language.sample_sets import BoundSets
 from ucm.language.terms import Bound, ConvexLoss, JointLoss, ProximalPenalty, SubtractedPart
 from ucm.language.worst_mean import maximum
 
@@ -333,6 +336,32 @@ class GeneralComposite(Composite):
     """A composite problem with worst means or offsets of the scores, which few solvers take."""
 
 
+@dataclass(frozen=True)
+class MovedComposite(Composite):
+    """A composite problem whose margins are those of the worst points `moved` of its samples."""
+
+    moved: BoundSets = field(kw_only=True)
+
+    def margins(self, w: Vec, b: float) -> Vec:
+        heights = self.moved.sizes * self.moved.heights(w[: self.moved.G.shape[1]])
+        return super().margins(w, b) - heights
+
+    def duality_gap(self, answer: Answer) -> tuple[float, float]:
+        w, b = answer.plane
+        margin = self.margins(w, b)
+        value, gap = self.value(margin, w), np.inf
+        if answer.slopes is None:
+            return value, gap
+        fields = {name: getattr(self, name) for name in Composite.__dataclass_fields__}
+        for X in worst_samples(self.X, self.moved, self.penalties, w, answer.slopes):
+            at = Composite(**{**fields, "X": X})
+            bound = at.fixed(margin, answer.multipliers).lower_bound(answer.slopes, at.margins(w, b), w)[0]
+            gap = min(gap, value - bound)
+            if gap <= 1e-9 * abs(value):
+                break
+        return value, gap
+
+
 def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
     """Return the second derivative `l''(o - t_i)` of a smooth loss at the margins."""
     u = loss.offset - margin
@@ -371,9 +400,10 @@ def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
     """Return an objective of plain losses without penalised intercept, and its samples with more features.
 
     A penalised intercept is the weight of one more feature. Perturbations of the samples are one more, with
-    the entries `-y_i r_i`, whose weight t bounds the norm h of w (`ucm.language.penalties.epigraph`).
+    the entries `-y_i r_i`, whose weight t bounds the norm h of w (`ucm.language.penalties.epigraph`). In sets
+    whose shape differs by sample the samples stay where they are: see `ucm.forms.moved_samples`.
     """
-    moved = Perturbations.of(model, data) if "perturbations" in model.needs else None
+    moved = Perturbations.of(model, data) if model.needs & {"perturbations", "shapes"} else None
     if moved is not None and (model.dc()[1].penalties or "envelope" in model.needs):
         raise CompositionError(
             f"Robust: expected a convex penalty, got {brief(model.penalty)}; take L1() or L2(), or leave the "
@@ -383,6 +413,8 @@ def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
         model, data = model.with_column(data.n), data.with_column(model.scaling)
     if moved is None:
         return model, data
+    if moved.shapes is not None:
+        return replace(model, loss=without_perturbations(model.loss)), data
     norms = tuple(map(OfFirst, moved.norms)) if moved.n < data.n else moved.norms
     terms: tuple = joined(model.penalty.split()[0], data.n)
     whole = Epigraph(terms, norms)
@@ -395,7 +427,8 @@ def lifted_plane(model: Objective, w: Vec, b: float) -> tuple[Vec, float]:
     """Return the plane (w, b) of a model in the features of `lifted`."""
     if not (model.penalised or "perturbations" in model.needs):
         return w, b
-    height = [sum(h.value(w) for h in norms)] if (norms := norms_of(model)) else []
+    norms = norms_of(model) if "perturbations" in model.needs else ()
+    height = [sum(h.value(w) for h in norms)] if norms else []
     return (
         (np.concatenate([w, [b / model.scaling], height]), 0.0)
         if model.penalised
@@ -439,6 +472,7 @@ class DifferenceOfConvex:
     @classmethod
     def of(cls, model: Objective, data: Data) -> DifferenceOfConvex:
         """Return the form of a declared objective, by the DC splits of its terms."""
+        shapes = Perturbations.of(model, data).shapes if "shapes" in model.needs else None
         model, data = lifted(model, data)
         G, H = model.dc()
         losses, weights = weighed(G.losses, data)
@@ -454,7 +488,9 @@ class DifferenceOfConvex:
         shift = model.shift(data.y, data.per_sample)
         if free:
             shift, level = centred(data.y, shift)
-        kind = GeneralComposite if worst or np.any(shift) else Composite
+        kind: Any = GeneralComposite if worst or np.any(shift) else Composite
+        if shapes is not None:
+            kind = functools.partial(MovedComposite, moved=shapes)
         penalties = joined(G.penalties, data.n)
         form = kind(data.X, data.y, losses, penalties, weights, intercept=free, worst=worst, shift=shift)
         losses, weights = weighed(H.losses, data)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError, DataError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import (
@@ -49,12 +49,12 @@ from ucm.language.terms import (
     multiple,
 )
 
-Need = Literal["worst mean", "perturbations", "envelope", "flips", "offset"]
+Need = Literal["worst mean", "perturbations", "shapes", "envelope", "flips", "offset"]
 """What a method must know of an objective beside losses of margins and a penalty with an exact split.
 
-"worst mean": a loss is the largest of weighted means. "perturbations": losses move the samples. "envelope":
-the split has a convex lower bound in place of a penalty. "flips": loss and penalty share a variable.
-"offset": the scores have an offset.
+"worst mean": a loss is the largest of weighted means. "perturbations": losses move the samples, by one norm
+of w; "shapes": within sets whose shape differs by sample. "envelope": the split has a convex lower bound in
+place of a penalty. "flips": loss and penalty share a variable. "offset": the scores have an offset.
 """
 
 _REMEDIES = {
@@ -128,7 +128,7 @@ class ScaledLoss(TermMultiple, ConvexLoss):
         return self.c() * self.term.each(margin)
 
     @property
-    def moves(self) -> bool:
+    def moves(self) -> str:
         return self.term.moves
 
     @property
@@ -445,6 +445,11 @@ class Objective(SolvableModel, Term, RotationInvariant):
                 f"{self!r}: expected y and the values of {self.offset!r}, got margins without them; write "
                 f"value(margin, w, y, per_sample={{{self.offset.name!r}: values}})"
             )
+        if np.ndim(values) != 1:
+            raise DataError(
+                f"{self.offset!r}: expected one number for each sample, got the shape {np.shape(values)}; "
+                "give the offset of each score"
+            )
         return y * values
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
@@ -462,9 +467,11 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def needs(self) -> frozenset[Need]:
         """The `Need`s of the objective; none of losses of margins and a penalty with an exact split."""
         # the split needs numbers, which relative parameters are not
+        moves = {loss.moves for loss in self.loss.nodes_of_type(ConvexLoss)}
         found: dict[Need, object] = {
             "worst mean": self.loss.nodes_of_type(JointLoss),
-            "perturbations": any(loss.moves for loss in self.loss.nodes_of_type(ConvexLoss)),
+            "perturbations": "perturbations" in moves,
+            "shapes": "shapes" in moves,
             "envelope": self.relaxed,
             "offset": self.offset is not None,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
@@ -23,10 +24,12 @@ class PerSample(Arithmetic, RotationInvariant):
         "write per_sample('radius')",
     )
 
-    def combine(self, symbol: str, a: object, b: object) -> PerSampleMultiple:
+    def combine(self, symbol: str, a: object, b: object) -> Any:
         match symbol, b if a is self else a:
             case "*", UncertaintySet() as U:
                 return PerSampleMultiple(self, U)
+            case "@", UncertaintySet() if a is self:
+                return NotImplemented  # the set says which of them have images by sample
         raise CompositionError(
             f"{brief(a)} {symbol} {brief(b)}: a quantity of each sample multiplies a set of perturbations or "
             "is the offset of the scores; write Robust(Hinge(), per_sample('radius') * Ball(0, 1)), or "
@@ -34,8 +37,14 @@ class PerSample(Arithmetic, RotationInvariant):
         )
 
     def values(self, data: Data) -> Vec:
-        """Return the values of the bound samples, (m,)."""
-        return data.per_sample[self.name]
+        """Return the values of the bound samples, (m,); refuse vectors and matrices of each."""
+        v = data.per_sample[self.name]
+        if v.ndim != 1:
+            raise DataError(
+                f"{self!r}: expected one number for each sample, got the shape {v.shape}; a matrix of each "
+                f"is for sets, as per_sample({self.name!r}) @ Ball(0, 1)"
+            )
+        return v
 
     def __repr__(self) -> str:
         return f"per_sample({self.name!r})"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy
@@ -39,6 +39,7 @@ from ucm.language.penalties.norms import L1, Norm
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.per_sample import PerSample, PerSampleMultiple
 from ucm.language.robust import dual_exponent
+from ucm.language.sample_sets import BoundSets, FeatureDeletion, SampleSets
 from ucm.language.sets.affine_image import Ball, Ellipsoid
 from ucm.language.sets.combination import LinearCombination, is_number
 from ucm.language.statistics.affine import (
@@ -190,9 +191,9 @@ def _image(M: Matrix, U: UncertaintySet, c: Scalar) -> list[tuple[Scalar, Proxim
 # --- the loss -----------------------------------------------------------------------------------------
 def _falling(loss: object, where: str = "") -> ConvexLoss:
     match loss:
-        case ConvexLoss(moves=False) if loss.lowest() >= 0.0:
+        case ConvexLoss(moves="") if loss.lowest() >= 0.0:
             return loss
-        case ConvexLoss(moves=False):
+        case ConvexLoss(moves=""):
             raise CompositionError(
                 f"{where}: expected a loss that never rises with the margin, got {brief(loss)}, whose worst "
                 "point may lie on either side; take Hinge(2) or Logistic()"
@@ -214,7 +215,9 @@ def _parts(within: object) -> tuple[PerSample | None, UncertaintySet | None]:
     return None, None
 
 
-def _perturbations(U: object, where: str = "") -> UncertaintySet | PerSampleMultiple:
+def _perturbations(U: object, where: str = "") -> UncertaintySet | PerSampleMultiple | SampleSets:
+    if isinstance(U, SampleSets):
+        return U
     _, sets = _parts(U)
     terms = [] if sets is None else _merged(sets)
     if not CombinedPenalty(tuple(h for _, h in terms)).proximal():
@@ -249,7 +252,9 @@ class Robust(ConvexLoss):
     within : UncertaintySet
         U_i about 0: `Ball(0, r, p)` of any norm, a box `np.diag(sizes) @ Ball(0, 1, p=inf)`, an ellipsoid
         `Ellipsoid(0, S, r)` of a matrix or a covariance, images `M @ Ball(0, r)`, sums and multiples; with
-        one size for each sample `per_sample("radius") * Ball(0, 1)`.
+        one size for each sample `per_sample("radius") * Ball(0, 1)`, with one matrix for each
+        `per_sample("factor") @ Ball(0, 1)`, whose values are (m, n, r), or (m, n) for diagonals; the
+        deletion of features, `FeatureDeletion(k)`.
 
     Raises
     ------
@@ -275,11 +280,11 @@ class Robust(ConvexLoss):
     """
 
     @property
-    def moves(self) -> bool:
-        return True
+    def moves(self) -> str:
+        return "shapes" if isinstance(self.within, SampleSets) else "perturbations"
 
     loss: ConvexLoss = converted(converter=_falling)
-    within: UncertaintySet | PerSampleMultiple = converted(converter=_perturbations)
+    within: UncertaintySet | PerSampleMultiple | SampleSets = converted(converter=_perturbations)
 
     @property
     def sets(self) -> UncertaintySet:
@@ -293,15 +298,22 @@ class Robust(ConvexLoss):
 
     def check_features(self, n: int) -> None:
         """Refuse n features if the set is of vectors of another length."""
-        if self.sets.dimension(n) != n:
+        if isinstance(self.within, SampleSets):
+            self.within.check_features(n)
+        elif self.sets.dimension(n) != n:
             raise CompositionError(
                 f"{self!r}: expected perturbations of the {n} features of the samples, got a set in "
                 f"{self.sets.dimension(n)} dimensions; both must be equal"
             )
 
     @functools.cached_property
-    def support(self) -> tuple[Scalar, tuple[ProximalPenalty, ...]]:
-        """The factor c and the norms whose sum h is the support function `c h`, without the sample's own."""
+    def support(self) -> tuple[Scalar, tuple[ProximalPenalty, ...] | tuple[SampleSets]]:
+        """The factor c and the norms whose sum h is the support function `c h`, without the sample's own.
+
+        Of sets whose shape differs by sample the sets of size 1 are in place of the norms.
+        """
+        if isinstance(self.within, SampleSets):
+            return self.within.size, (self.within.shape,)
         terms = _merged(self.sets)
         if len(terms) == 1:
             return terms[0][0], (terms[0][1],)
@@ -309,7 +321,9 @@ class Robust(ConvexLoss):
 
     def points(self, notation: Notation) -> str:
         """Return the formula of the set about each sample."""
-        return f"{notation.sub('d', 'i')}{notation.element}{self.within.formula(notation)}"
+        within = self.within
+        sets = within.points(notation) if isinstance(within, SampleSets) else within.formula(notation)
+        return f"{notation.sub('d', 'i')}{notation.element}{sets}"
 
     @property
     def rotation_invariant(self) -> bool:
@@ -390,14 +404,15 @@ class Perturbations:
 
     Attributes
     ----------
-    norms : the terms of h
+    norms : the terms of h; none for sets whose shape differs by sample
+    shapes : these sets, h_i r_i times their support function; else None
     n : the number of features
     sizes : the r_i, (m,)
     factors : pairs of a declared factor and the sizes without it, (m,), which sum to the sizes
     """
 
     def __init__(self, losses: Sequence[ConvexLoss], data: Data) -> None:
-        self.norms, self.n = norms_of(*losses), data.n
+        self.norms, self.n, self.shapes = norms_of(*losses), data.n, None
         known, chosen = np.zeros(data.m, dtype=bool), np.zeros(data.m)
         self.factors: list[tuple[Scalar, Vec]] = []
         for loss in losses:
@@ -418,14 +433,22 @@ class Perturbations:
             chosen[new], known = value(c) * r[new], known | counts
             self.factors.append((c, np.where(new, r, 0.0)))
         self.sizes = chosen
+        match self.norms:
+            case (SampleSets() as sets,):
+                self.norms, self.shapes = (), BoundSets(sets, sets.matrices(data), data.y, chosen)
 
     def heights(self, w: Vec) -> Vec:
         """Return the `h_i(w)` of all samples, (m,)."""
+        if self.shapes is not None:
+            return self.sizes * self.shapes.heights(w)
         return self.sizes * sum(h.value(w) for h in self.norms)
 
     def cvxpy(self, w: cp.Expression, scope: Scope) -> cp.Expression:
         """Return the `h_i(w)` of all samples as a convex CVXPY expression, (m,)."""
-        height = sum(h.cvxpy(w, 1.0, scope) for h in self.norms)
+        if self.shapes is None:
+            height = sum(h.cvxpy(w, 1.0, scope) for h in self.norms)
+        else:
+            height = self.shapes.sets.cvxpy(self.shapes.images_cvxpy(w), scope)
         every = [(scope.of(c) * height, r) for c, r in self.factors if r.any()]
         return sum(h if (r == 1.0).all() else cp.multiply(r, h) for h, r in every)
 
@@ -442,14 +465,22 @@ def worst_margins(
     per_sample: Mapping[str, Vec],
 ) -> Vec:  # fmt: skip
     """Return the margins of the worst points, `t_i - h_i(w)`, by the losses that perturb samples."""
+    if any(loss.nodes_of_type(FeatureDeletion) for loss in losses):
+        raise CompositionError(
+            "value: expected losses of margins, got one of deleted features, which needs the samples; write "
+            "ucm.compile(...).certify(w=w, b=b).primal"
+        )
     labels = np.ones(len(margin)) if y is None else y
     groups = None if subgroup is None else read_groups(subgroup, len(margin))
     data = Data(np.zeros((len(margin), len(w))), labels, groups=groups, per_sample=per_sample)
     return margin - Perturbations(losses, data).heights(w)
 
 
-def norms_of(*declared: Node) -> tuple[ProximalPenalty, ...]:
-    """Return the norms whose sum is h, common to all perturbations in declarations; () without any."""
+def norms_of(*declared: Node) -> tuple[Any, ...]:
+    """Return the norms whose sum is h, common to all perturbations in declarations; () without any.
+
+    Of sets whose shape differs by sample it is their `SampleSets` of size 1.
+    """
     every = [x.support[1] for node in declared for x in node.nodes_of_type(Robust)]
     for norms in every[1:]:
         if norms != every[0]:

@@ -156,9 +156,9 @@ class ConvexLoss(PointwiseLoss):
     """
 
     @property
-    def moves(self) -> bool:
-        """True if the samples are perturbed, so that the margins are those of their worst points."""
-        return False
+    def moves(self) -> str:
+        """The `Need` of a loss whose margins are those of perturbed samples; empty for other losses."""
+        return ""
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         return (self,), ()

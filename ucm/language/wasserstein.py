@@ -23,7 +23,7 @@ from ucm.language.terms import Bound, ConvexLoss, Subgroup
 
 def _lipschitz(loss: object, where: str = "") -> ConvexLoss:
     match loss:
-        case ConvexLoss(ends=(0.0, 1.0), counted=None, moves=False):
+        case ConvexLoss(ends=(0.0, 1.0), counted=None, moves=""):
             return loss
     raise CompositionError(
         f"{where}: expected a convex loss of all samples with slopes of minus the margin from 0 to 1, as "

@@ -14,7 +14,7 @@ from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, GeneralComposite
+from ucm.forms.objective import Composite, GeneralComposite, MovedComposite
 from ucm.forms.solver import Answer, Solver, Status
 from ucm.language.domains.conic_form import support
 from ucm.language.parameter import Scope
@@ -31,7 +31,7 @@ _LEFT: dict[Status, str] = {
 }  # fmt: skip
 
 
-class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite]):
+class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite | MovedComposite]):
     """Solve nearest points, or convex losses plus penalties, by a conic solver through CVXPY.
 
     It takes any norm, any domain, and every convex loss and penalty, if the conic solver has cones for
@@ -66,7 +66,9 @@ class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite]):
         arguments = [repr(self.name), *(f"{k}={v!r}" for k, v in self.options.items())]
         return f"Conic({', '.join(arguments)})"
 
-    def refuse(self, form: MinNorm | Composite | GeneralComposite | FlipComposite) -> str | None:
+    def refuse(
+        self, form: MinNorm | Composite | GeneralComposite | FlipComposite | MovedComposite
+    ) -> str | None:
         why = absent(self.name)
         if why is not None or self.backend != "ECOS":
             return why
@@ -76,7 +78,7 @@ class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite]):
 
     def solve(
         self,
-        form: MinNorm | Composite | GeneralComposite | FlipComposite,
+        form: MinNorm | Composite | GeneralComposite | FlipComposite | MovedComposite,
         monitor: Monitor,
         start: Answer | None = None,
     ) -> Answer:
@@ -199,6 +201,11 @@ def _program(form: Composite, factor: float) -> tuple:
     b, t = cp.Variable() if form.intercept else cp.Constant(0.0), cp.Variable(form.m)
     plain, tilt = Scope(), form.linear
     equation = t == cp.multiply(form.y, form.X @ w + b) + form.shift
+    if isinstance(form, MovedComposite):
+        sets = form.moved
+        heights = sets.sets.cvxpy(sets.images_cvxpy(w[: sets.G.shape[1]]), plain)
+        margins = cp.multiply(form.y, form.X @ w + b) + form.shift - cp.multiply(sets.sizes, heights)
+        equation = t <= margins
     if isinstance(form, FlipComposite):  # the multipliers of flipped losses are the parts of flipped labels
         total, (flips, *others) = form.model.cvxpy(t, w, form.caps, plain)
         return cp.Problem(cp.Minimize(factor * total), [equation, flips, *others]), w, b, equation, [flips]

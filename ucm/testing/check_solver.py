@@ -29,7 +29,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, GeneralComposite
+from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, GeneralComposite, MovedComposite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Answer, Solver, checked
 from ucm.forms.sphere import UnitNorm
@@ -41,6 +41,8 @@ from ucm.language.parameter import value
 from ucm.language.penalties import L1, L2, CappedL1, Cardinality, ElasticNet
 from ucm.language.penalties.cardinality import fixed
 from ucm.language.robust import RobustMargin
+from ucm.language.robust_samples import Robust
+from ucm.language.sample_sets import FeatureDeletion
 from ucm.language.sets import Ball, Ellipsoid, Hull, ReducedHull
 from ucm.language.statistics.samples import neg, pos, signed
 from ucm.language.wasserstein import WassersteinObjective
@@ -269,6 +271,13 @@ def _worst_means(rng: np.random.Generator) -> Iterator[_Trial]:
             yield _Trial(repr(model), ObjectiveLowering(model, data))
 
 
+def _moved(rng: np.random.Generator) -> Iterator[_Trial]:
+    data = _apart(rng, 3)
+    for loss in (Hinge(), Logistic()):
+        model = Robust(loss, within=FeatureDeletion(1)) + 0.5 * L2()
+        yield _Trial(repr(model), ObjectiveLowering(model, data))
+
+
 def _flips(rng: np.random.Generator) -> Iterator[_Trial]:
     data = _mixed(rng, 3)
     for loss, kappa in ((Hinge(), 1.0), (Logistic(), 0.5)):
@@ -332,6 +341,7 @@ _TRIALS: dict[type, Callable[[np.random.Generator], Iterator[_Trial]]] = {
     Composite: _objectives,
     GeneralComposite: _worst_means,
     FlipComposite: _flips,
+    MovedComposite: _moved,
     DifferenceOfConvex: _differences,
     BestSubset: _subsets,
     HingeDual: _multipliers,

@@ -23,6 +23,8 @@ _STEP = 1e-6  # relative
 _DENSE = 1000  # directions of dense systems
 _SWEEPS = 30  # of projections on the cones of a sum
 _FULL_STEP = 0.9  # the step from which on a differentiable term takes the remainder of z
+_REACHES = 2.0 ** np.arange(0, 61, 4)  # upper bounds of a gauge, to begin a bisection with
+_NEAR = 0.01  # relative distance from the boundary of the domain, from which a dual point is pulled back
 _REPORTED = 1e-6  # the largest distance from the domain, relative to the terms that cancel in z, to report
 
 
@@ -215,8 +217,12 @@ class CombinedPenalty:
             return 0.0
         alone = math.inf if self._box is None else box_gauge(z, *self._box)
         top = min(alone, self._h.gauge(z))
-        if self._box is None or not self._unboxed or math.isinf(top):
+        if self._box is None or not self._unboxed:
             return top
+        if math.isinf(top):  # neither domain alone, but perhaps their sum
+            reaches = (r for r in _REACHES if self._h.gauge(self._shrunk(z, r)) <= r)
+            if (top := next(reaches, math.inf)) == math.inf:
+                return top
         # z in r dom R* iff what r B leaves of z is in r dom h*
         return last(lambda r: self._h.gauge(self._shrunk(z, r)) > r, 0.0, top)[1]
 
@@ -259,6 +265,21 @@ class CombinedPenalty:
         )
         e, V = np.linalg.eigh(0.5 * (J + J.T))
         return V[:, e < 0.5], (z - inside) @ V[:, e < 0.5]
+
+    def excess(self, z: Vec) -> tuple[NDArray[np.intp], Vec] | None:
+        """Return the entries of z at the boundary of dom R*, and how far they are outside of it.
+
+        None if z lies inside or far outside, or the domain is no box and no ball.
+        """
+        over = self.gauge(z) - 1.0 if self.proximal() else 0.0
+        if not 0.0 < over <= _NEAR:
+            return None
+        if self._unboxed:
+            return (np.flatnonzero(z), over / (1.0 + over) * z[z != 0.0]) if z.size <= _DENSE else None
+        bound = np.abs(np.broadcast_to(np.where(z > 0.0, *reversed(self._box or (0.0, 0.0))), z.shape))
+        at = np.flatnonzero(np.abs(z) >= (1.0 - _NEAR) * bound)
+        missed = z[at] - np.clip(z[at], -bound[at], bound[at])
+        return (at, missed) if at.size <= _DENSE else None
 
     def feasible_step(self, z: Vec, u: Vec, size: Callable[[], Bound]) -> tuple[float, float]:
         """Return the largest step t in [0, 1] with `u + t z` in dom R*, and the violation accepted.

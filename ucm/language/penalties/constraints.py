@@ -199,10 +199,11 @@ class LinearConstraint(ProximalPenalty):
 
     def conjugate(self, z: Vec) -> float:
         """Return the least `h'u` over u >= 0 with `G'u = z`, z projected on the cone of these."""
-        G, h, _, _ = self.upper
+        G, h, rows, _ = self.upper
         u, nearest = _nonnegative(G.T, z)
         top, size = float(u.max(initial=0.0)), float(np.abs(h).max(initial=0.0)) or 1.0
-        if top > 0.0 and np.linalg.matrix_rank(G) < h.size:  # several u: any of them gives an upper bound
+        own = np.unique(rows)  # both bounds of a row have a multiplier in no vertex
+        if top > 0.0 and np.linalg.matrix_rank(self.matrix[own]) < own.size:  # several u, each an upper bound
             found = scipy.optimize.linprog(h / size, A_eq=G.T, b_eq=G.T @ u / top, method="highs-ds")
             active = np.flatnonzero(found.x > _ROUNDING) if found.status == 0 else np.arange(h.size)
             better = _nonnegative(G[active].T, z)[0]

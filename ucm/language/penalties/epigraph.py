@@ -17,7 +17,7 @@ from ucm.language import cvx as cp
 from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.combined import CombinedPenalty
-from ucm.language.terms import NEGLIGIBLE, Bound, ProximalPenalty, last, shrink_box
+from ucm.language.terms import NEGLIGIBLE, Bound, BoxSupport, ProximalPenalty, last, shrink_box
 
 _HOLDS = 1e-9  # of a norm: a violation that counts as rounding
 _STEP = 1e-6  # relative, for the derivative of a proximal map in its multiplier
@@ -66,6 +66,21 @@ class OfFirst(ProximalPenalty):
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return self.penalty.cvxpy(w[:-1], factor, scope)
+
+
+class LastWeight(BoxSupport):
+    """The penalty `c w_n + ind(w_n >= 0)` of the last of n weights."""
+
+    c: float
+    n: int
+
+    def box(self) -> tuple[Bound, Bound]:
+        low, high = np.zeros((2, self.n))
+        low[-1], high[-1] = -np.inf, self.c
+        return low, high
+
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        return scope.of(factor) * self.c * w[-1] + cp.indicator([w[-1] >= 0])
 
 
 class Epigraph(ProximalPenalty):

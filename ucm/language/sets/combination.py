@@ -36,7 +36,9 @@ from ucm.language.objective import PenaltySum, ScaledPenalty
 from ucm.language.parameter import Expression, Scalar, as_factor, declared_value, is_zero, value, within
 from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.norms import L1, GroupLasso, NonNegative, Norm
+from ucm.language.per_sample import PerSample
 from ucm.language.robust import RobustMargin, dual_exponent
+from ucm.language.sample_sets import PerSampleImage
 from ucm.language.sets.affine_image import AffineImage, Ball, Point, as_linear_map, reindexed, subpaths
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
@@ -215,6 +217,8 @@ def combine(symbol: str, a: Any, b: Any) -> UncertaintySet:
                 f"{a!r} / c: a set", "is divided by a finite number other than 0",
             )  # fmt: skip
             return _multiple(1.0 / nonzero, a)
+        case "@" if isinstance(a, PerSample):
+            return PerSampleImage(a, b)  # type: ignore[return-value]
         case "@":
             if not (isinstance(a, np.ndarray | list | tuple) or sparse.issparse(a)):
                 raise CompositionError(

@@ -1,0 +1,54 @@
+"""The worst points of samples that are perturbed in sets whose shape differs by sample.
+
+With points d_i of the sets U_i, the problem of the samples x_i + d_i is nowhere above that of the worst
+points: its lower bounds are lower bounds. At a plane w the worst points attain its value; the best bound has
+points with which w is optimal, and where several points are worst at w a program finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ucm.data.linear_map import Matrix, Vec
+from ucm.language import cvx as cp
+from ucm.language.parameter import Scope
+from ucm.language.sample_sets import BoundSets
+from ucm.language.terms import ProximalPenalty
+from ucm.numerics.conic_programs import accuracy, attempt
+
+_COUNTED = 1e-12  # of the largest weight of a sample: a weight that counts
+
+
+def worst_samples(
+    X: Matrix, moved: BoundSets, penalties: Sequence[ProximalPenalty], w: Vec, slopes: Vec | None
+) -> Iterator[Matrix]:
+    """Yield the samples at their worst points for w; then those with which the slopes make w optimal.
+
+    With the slopes a the latter are the multipliers of `v_i = G_i'x` in the proximal problem of
+    `R(x) + sum_i a_i r_i h_i(x)` at w plus a subgradient there. The penalties are of all columns of X, the
+    sets of the first ones.
+    """
+    n = moved.G.shape[1]
+    yield moved.moved(X, moved.sets.maximisers(moved.images(w[:n])))
+    if slopes is None or not np.isfinite(slopes).all():
+        return
+    z, mass = np.asarray(X.T @ (moved.y * slopes)).ravel(), np.maximum(slopes, 0.0) * moved.sizes
+    counted = mass > _COUNTED * mass.max(initial=0.0)
+    if not counted.any():
+        return
+    few = replace(moved, G=moved.G[counted], y=moved.y[counted], sizes=moved.sizes[counted])
+    size, steep = float(np.abs(w).max(initial=0.0)) or 1.0, float(np.abs(z).max(initial=0.0)) or 1.0
+    x, V = cp.Variable(w.size), cp.Variable((int(counted.sum()), moved.images(w[:n]).shape[1]))
+    images = few.images_cvxpy(x[:n]) == V
+    total = 0.5 * cp.sum_squares(x - (w / size + z / steep))
+    total += cp.sum(cp.multiply(mass[counted] / steep, few.sets.cvxpy(V, Scope())))
+    total += sum(R.cvxpy(size * x, 1.0 / (size * steep), Scope()) for R in penalties)
+    attempt(cp.Problem(cp.Minimize(total), [images]), "CLARABEL", **accuracy("CLARABEL", 1e-11))
+    if images.dual_value is None:
+        return
+    C = moved.sets.maximisers(moved.images(w[:n]))
+    C[counted] = moved.sets.members(images.dual_value / (mass[counted] / steep)[:, None])
+    yield moved.moved(X, C)
