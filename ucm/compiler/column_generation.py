@@ -20,7 +20,7 @@ from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import drawn, outermost, refuse_gathering
 from ucm.data.linear_map import Matrix, SampleMap, Vec
-from ucm.data.source import gathered
+from ucm.data.source import RowSource, gathered
 from ucm.evidence.certificate import certify
 from ucm.evidence.reference import Verification
 from ucm.forms.distance import MinNorm
@@ -66,15 +66,16 @@ class ColumnGenerationLowering(DistanceLowering):
 
     `min ||x||_q`, by generation of the rows of the hulls.
 
-    moments : the means and covariances of all rows
+    moments, source : the means and covariances of all rows, and these rows
     X, y, places : the rows in memory, their labels, and the number of each among all rows
     data, form : these rows as bound data, and the problem over them
     uncounted : passes that no solve has counted
     seen : directions, and classes of rows, of which the rows in memory hold those that lie furthest out
     """
 
-    def __init__(self, model: RobustMargin, moments: Data, requested: str | Solver = "auto") -> None:
-        source: Any = moments.source
+    def __init__(
+        self, model: RobustMargin, moments: Data, source: RowSource, requested: str | Solver = "auto"
+    ) -> None:
         self.model, self.moments, self.requested, self.source = model, moments, requested, source
         self.X: Matrix = None
         self.y, self.places = np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -84,8 +85,10 @@ class ColumnGenerationLowering(DistanceLowering):
     @classmethod
     def candidates(cls, bound: BoundModel) -> tuple[Lowering, ...]:
         """Return the lowering of a set with hulls for the means and covariances of all rows."""
-        hulls = bound.model.nodes_of_type(Hull)
-        return (ColumnGenerationLowering(bound.model, bound.data, bound.requested),) if hulls else ()
+        source = bound.data.source
+        if source is None or not bound.model.nodes_of_type(Hull):
+            return ()
+        return (ColumnGenerationLowering(bound.model, bound.data, source, bound.requested),)
 
     def _sample(self, size: int) -> None:
         step = max(1, self.source.m // size)
