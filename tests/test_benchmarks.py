@@ -74,6 +74,21 @@ def test_a_missing_data_set_has_a_row_with_its_source() -> None:
     assert row["note"].startswith("not at hand: the IDA benchmark sets") and row["within"] is None
 
 
+def test_a_part_of_sets_has_the_options_of_its_rows() -> None:
+    parts = harness.Parts()
+
+    @parts.each(("a", "b"), lambda name: (name.upper(),))
+    def two_words(name: str, data: str, *, repeats: int = 2) -> Iterator[Row]:
+        yield {"set": name, "data": data, "repeats": repeats}
+
+    assert parts == {"two-words": two_words} and list(inspect.signature(two_words).parameters) == [
+        "sets",
+        "repeats",
+    ]
+    assert [row["data"] for row in two_words()] == ["A", "B"]
+    assert list(two_words(sets=("b",), repeats=3)) == [{"set": "b", "data": "B", "repeats": 3}]
+
+
 def test_every_part_has_a_sentence_and_options_that_the_command_line_knows(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
