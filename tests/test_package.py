@@ -96,7 +96,11 @@ def test_the_versions_for_a_report(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_file_has_one_version() -> None:
     assert ucm.__version__ == PROJECT["version"]
-    assert f'version: "{ucm.__version__}"' in (ROOT / ".conda" / "recipe.yaml").read_text(encoding="utf-8")
+    recipe = (ROOT / ".conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'version: "{ucm.__version__}"' in recipe
+    run = re.findall(r"- (\S+) (>=\S+)", recipe[recipe.index("  run:") : recipe.index("tests:")])
+    needed = re.findall(r"^([\w-]+)(>=\S+)$", "\n".join(PROJECT["dependencies"]), re.M)
+    assert sorted(run) == sorted([*needed, ("python", PROJECT["requires-python"])])
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {ucm.__version__}\n" in citation
 

@@ -532,6 +532,14 @@ def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> Non
         assert says in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_an_encoding_without_greek_letters_is_no_error(encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([*COMMAND, "models"], capture_output=True, env=environment, check=False)
+    assert done.returncode == 0 and not done.stderr
+    assert "nu_svm(nu)" in done.stdout.decode(encoding)
+
+
 # --- interrupted ------------------------------------------------------------------------------
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_ends_without_a_traceback() -> None:

@@ -51,11 +51,11 @@ def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 # --- threads ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("case", MODELS)
-def test_one_plan_in_many_threads(case: str) -> None:
+def test_one_plan_in_eight_threads(case: str) -> None:
     model, options = MODELS[case]
     plan = ucm.compile(model, X, y, **options)
     alone = _figures(plan.solve())
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda limit: _figures(plan.solve(time_limit=limit)), [None, 99.0] * 4))
     assert all(_same(alone, each) for each in found)
 

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn
 
 from ucm import __version__
@@ -31,6 +32,9 @@ BLOCKS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command-line program `ucm`, and return the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # mathematics where the encoding has no letter for it
+            stream.reconfigure(errors="replace")
     try:
         options = parser().parse_args(arguments)
         # `--version` and `--help` end above, before the solvers are imported
