@@ -95,7 +95,9 @@ def statements(file: Path) -> Iterator[tuple[str, str, ast.stmt, str, bool, bool
         yield f"{file.relative_to(ROOT)}:{node.lineno}: {module}", here, node, module, inside, typing
 
 
-IMPORTS = [one for file in FILES for one in statements(file)]
+@cache
+def all_imports() -> list[tuple[str, str, ast.stmt, str, bool, bool]]:
+    return [one for file in FILES for one in statements(file)]
 
 
 def test_a_file_belongs_to_a_floor() -> None:
@@ -105,7 +107,7 @@ def test_a_file_belongs_to_a_floor() -> None:
 def test_a_module_imports_no_higher_floor() -> None:
     assert [
         where
-        for where, here, _, module, _, _ in IMPORTS
+        for where, here, _, module, _, _ in all_imports()
         if internal(module) and LEVEL[unit(module)] > LEVEL[unit(here)]
     ] == []
 
@@ -113,7 +115,7 @@ def test_a_module_imports_no_higher_floor() -> None:
 def test_no_relative_import_and_none_of_ucm_inside_a_function() -> None:
     assert [
         where
-        for where, _, node, module, inside, _ in IMPORTS
+        for where, _, node, module, inside, _ in all_imports()
         if (isinstance(node, ast.ImportFrom) and node.level) or (inside and internal(module))
     ] == []
 
@@ -121,7 +123,7 @@ def test_no_relative_import_and_none_of_ucm_inside_a_function() -> None:
 def test_who_imports_the_heavy_libraries() -> None:
     """The C library by one package, scikit-learn at the top of estimators only, the others in functions."""
     wrong = []
-    for where, here, _, module, inside, typing in IMPORTS:
+    for where, here, _, module, inside, typing in all_imports():
         top = module.split(".")[0]
         if typing:
             continue
@@ -143,7 +145,7 @@ def test_domains_know_only_the_contracts_and_the_kernels() -> None:
     entropy = "ucm.language.losses"  # the KL ball is the divergence ball of the exponential loss
     allowed = {"ucm.errors", "ucm.data.linear_map", "ucm.language", vectors, entropy}
     allowed |= {"ucm.language.domains"}
-    for where, here, _, module, _, _ in IMPORTS:
+    for where, here, _, module, _, _ in all_imports():
         if here.startswith("ucm.language.domains") and internal(module) and unit(module) != "native":
             assert {module, module.rpartition(".")[0]} & allowed, where
 
@@ -151,7 +153,7 @@ def test_domains_know_only_the_contracts_and_the_kernels() -> None:
 def test_solvers_do_not_import_each_other() -> None:
     """What several share stands in a file without a solver."""
     homes = {vars(ucm.solvers)[name].__module__ for name in ucm.solvers.__all__}
-    for where, here, _, module, _, _ in IMPORTS:
+    for where, here, _, module, _, _ in all_imports():
         if here.startswith("ucm.solvers."):  # ucm.solvers itself is the list of exports
             assert module == here or module not in homes, where
 

@@ -69,8 +69,11 @@ def pure_json(text: str) -> Any:
 
 
 # --- demo -------------------------------------------------------------------------------------
-def test_demo_prints_a_screen_and_writes_a_page(run: Run, tmp_path: Path) -> None:
+def test_demo_prints_a_screen_and_writes_a_page(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """One screen, and a page that loads nothing, with a picture of every declared set."""
+    monkeypatch.setattr(commands, "DEMO_SETS", ("wine", "iris"))
     status, out, err = run("demo", "--report", str(tmp_path / "demo.html"))
     assert status == 0
     models, sets = len(commands.DEMO_MODELS), len(commands.DEMO_SETS)
@@ -94,6 +97,7 @@ def test_demo_as_json_has_a_row_for_each_model(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(commands, "DEMO_SETS", ("wine",))
+    monkeypatch.setattr(commands, "DEMO_MODELS", commands.DEMO_MODELS[:2])
     status, out, _ = run("demo", "--json", "--report", tmp_path / "demo.html")
     answer = pure_json(out)
     assert status == 0 and "all agree" not in out

@@ -42,7 +42,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.models import biased_l2_nu_svm, kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm, psvm, svm
 
-ESTIMATORS = [ucm.Classifier(), ucm.Classifier(mm_fda(0.05)), ucm.Classifier(mm_mpm(0.05))]
+ESTIMATORS = [ucm.Classifier(), ucm.Classifier(mm_mpm(0.05))]
 PROJECTION = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, -1.0]])
 
 

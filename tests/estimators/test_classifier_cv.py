@@ -78,9 +78,7 @@ def best_of(search: ucm.ClassifierCV) -> float:
 
 
 # --- scikit-learn -----------------------------------------------------------------------------------
-@parametrize_with_checks(
-    [ucm.ClassifierCV(param_range=2, cv=2), ucm.ClassifierCV(mm_fda(0.05), param_range=2, cv=2)]
-)
+@parametrize_with_checks([ucm.ClassifierCV(param_range=2, cv=2)])
 def test_searches_pass_the_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
@@ -118,7 +116,7 @@ def test_scores_equal_separate_fits(model: Any, cancer: Table) -> None:
 @pytest.mark.parametrize("model", [mm_mpm(0.5), mm_fda(0.5), nu_svm(0.4), svm(1.0)], ids=repr)
 def test_scores_with_the_smaller_label_as_class_plus_one(model: Any, scoring: Any, cancer: Table) -> None:
     """Of folds, of left-out samples and over rows, beside the labels renamed so that class +1 is larger."""
-    X, y = cancer
+    X, y = cancer[0][::3], cancer[1][::3]
     (name,) = model.params()
     values, names = [0.3, 0.4, 0.5], np.array(["b", "z"])
     for cv in (3, "loo") if scoring is None else (3,):
@@ -257,8 +255,7 @@ def test_relative_sizes_and_groups(cancer: Table) -> None:
 
 
 # --- leaving out one ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
-@pytest.mark.parametrize("bias", ["auto", "zero"])
+@pytest.mark.parametrize(("bias", "scheme"), [("auto", "ovr"), ("zero", "ovo")])
 def test_leave_one_out_of_mm_fda_is_that_of_refits(bias: str, scheme: str, wine: Table) -> None:
     X, y = wine[0][::3, :6], wine[1][::3]
     search = ucm.ClassifierCV(

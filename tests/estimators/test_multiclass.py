@@ -40,8 +40,6 @@ def _expected_to_fail(estimator: Any) -> dict[str, str]:
 @parametrize_with_checks(
     [
         ucm.Classifier(psvm(1.5, 1.0)),
-        ucm.Classifier(psvm(1.0, 1.0), kernel="rbf"),
-        ucm.Classifier(models.mm_fda(0.05), multi_class="ovr"),
         ucm.Classifier(models.mm_fda(0.05), kernel="rbf"),
         ucm.Classifier(ucm.Logistic() + 0.5 * ucm.L2(), multi_class="ovr"),
     ],

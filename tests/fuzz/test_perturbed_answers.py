@@ -46,8 +46,11 @@ def _bound_of(plan: Any, c: Case, sol: Any, rng: np.random.Generator, lowest: fl
     told, programs = 0, any(isinstance(node, ucm.WorstMean) for node in c.model.walk())
     far = (PROGRAM if programs else CLOSE) * size
     of_set = isinstance(c.model, ucm.RobustMargin)
-    for w in _changes(rng, np.asarray(sol.w, dtype=float)):
-        for weights in (None, *(_changes(rng, sol.weights) if sol.weights is not None else [])):
+    points = _changes(rng, np.asarray(sol.w, dtype=float))
+    for k, w in enumerate(points):
+        others = _changes(rng, sol.weights) if sol.weights is not None else []
+        # all weights beside the answer itself, beside each perturbed w those as they are and changed once
+        for weights in (None, *(others if k == 0 else others[: 1 + k : k])):
             b = {} if of_set else {"b": sol.b}
             proof = _certified(plan, w=w, weights=weights, **b)
             if proof is None or proof.kind not in ("global", "none"):

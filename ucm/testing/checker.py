@@ -102,11 +102,12 @@ def check_jacobian(
     judge.at_most("the slope of the proximal map is at least 0", -eigenvalues, 1e-7)
     judge.at_most("the slope of the proximal map is at most I", eigenvalues - 1.0, 1e-7)
     h = 1e-6 * (1.0 + float(np.abs(v).max()))
-    center, aside = prox(v), h * np.cos(np.arange(v.size))
+    aside = h * np.cos(np.arange(v.size))
+    center, beside = prox(v), prox(v + aside)
     for d in directions:
         plus, minus = prox(v + h * d), prox(v - h * d)
         bend = np.abs(plus - 2.0 * center + minus).max()
-        bend = max(bend, np.abs(prox(v + h * d + aside) - prox(v + aside) - plus + center).max())
+        bend = max(bend, np.abs(prox(v + h * d + aside) - beside - plus + center).max())
         if bend <= 1e-3 * h:  # no kink between them
             error = np.abs((plus - minus) / (2.0 * h) - J @ d)
             judge.at_most("the slope of the proximal map is its derivative", error, tol)
