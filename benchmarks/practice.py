@@ -10,6 +10,7 @@ docs/which-model.jsonl, which `python -m benchmarks.practice which --save docs/w
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -181,10 +182,8 @@ def documented(sets: tuple[str, ...] = TEN) -> Iterator[Row]:
             began = time.process_time()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                try:
+                with contextlib.suppress(ucm.EmptySetError):  # no such set of these samples
                     status = clf.fit(X, y).solution_.status
-                except ucm.EmptySetError:  # no such set of these samples
-                    pass
             seconds = time.process_time() - began
             if status != "refused":
                 balanced = float(balanced_accuracy_score(y, clf.predict(X)))
