@@ -1009,6 +1009,17 @@ def test_a_set_that_holds_0_warns_and_is_better_than_chance(model: Any, options:
     assert near.solution_.status == "optimal" and near.solution_.objective < 0.0
 
 
+def test_a_set_with_0_on_its_boundary_warns() -> None:
+    """The worst case of a feature that one sample has is 0, whatever the others say."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 5)), np.where(np.arange(60) % 2, 1, -1)
+    X[:, 3:] = 0.0
+    X[1, 3] = X[3, 4] = 1.0
+    with pytest.warns(NonConvexWarning, match=r"'zero_in_set', .*kappa must lie in .* is the nearest"):
+        fitted = ucm.Classifier(ucm.models.l2_nu_svm(0.5)).fit(X, y)
+    assert fitted.solution_.status == "zero_in_set" and fitted.coef_.any()
+
+
 @pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}, {"class_weight": "balanced"}])
 def test_a_set_the_wrong_way_round_warns(options: dict[str, Any]) -> None:
     X, y = load("wine")

@@ -255,8 +255,8 @@ def warn_if_doubtful(
     """
     if isinstance(plan.model, Objective) or solution.b is None:
         return
-    if solution.objective > 0.0:
-        if solution.status in ("local", "stationary"):
+    if solution.objective > 0.0 or solution.status == "zero_in_set":
+        if solution.status in ("local", "stationary", "zero_in_set"):
             advice = plan.lowering.advice(Monitor(time_limit=limit))  # type: ignore[attr-defined]
             warn_of(
                 f"Classifier: {prefix}0 lies in U, where the model is not convex: the status is "
