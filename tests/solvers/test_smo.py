@@ -344,7 +344,31 @@ def test_sums_of_rows_by_blas_are_those_of_the_formula(monkeypatch: pytest.Monke
     np.testing.assert_allclose(found[0], c @ K, atol=1e-11)
 
 
+def test_sums_compute_a_value_of_two_of_their_rows_once() -> None:
+    """Out of order, with duplicates and with few rows, which have no such pairs, they are the same."""
+    rng = np.random.default_rng(2)
+    X, m = rng.standard_normal((2000, 20)), 2000
+    K = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    for rows in (rng.permutation(m), rng.permutation(m)[:1300], np.arange(60), np.arange(m) // 2):
+        gram, c = Gram(Kernel("rbf", 0.1), X), rng.standard_normal(rows.size)
+        np.testing.assert_allclose(gram.sums(rows, c), c @ K[rows], atol=1e-10)
+        whole = rows.size * m
+        pairs = rows.size**2 / 2 if np.unique(rows).size == rows.size > m / 8 else 0.0
+        assert whole - pairs <= gram.computed <= whole - 0.6 * pairs
+
+
 # --- working sets ------------------------------------------------------------------------------------
+def test_a_full_cache_does_not_compute_the_same_rows_again_and_again() -> None:
+    """A cache of 590 rows at the start, for 1,853 free variables."""
+    X, y = samples(2000, 100, shift=0.05)
+    options: dict[str, Any] = {"kernel": "rbf", "gamma": 0.01, "tol": 1e-3, "solver": "smo"}
+    found = ucm.solve(psvm(1.0, 10.0), X, y, cache_size=4.5, **options)
+    whole = ucm.solve(psvm(1.0, 10.0), X, y, **options)
+    assert found.status == whole.status == "optimal"
+    assert found.objective == pytest.approx(whole.objective, rel=1e-3)
+    assert found.stats.kernel_operations < 3 * whole.stats.kernel_operations
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 @pytest.mark.parametrize("memory", [200.0, 0.1])
 @pytest.mark.parametrize("model", [nu_svm(0.4), psvm(1.0, 3.0), psvm(1.5, 3.0)], ids=str)

@@ -27,8 +27,10 @@ _LARGE = 1 << 27  # kernel values times features from which several threads gain
 _PART = 1 << 23  # kernel values that one call computes: some 20 ms
 _LONG = 16  # features from which products by BLAS gain in sums,
 _WIDE = 100  # and for rows, whose working sets take more pair updates
-_HEIGHT = 64  # rows of one such product
+_HEIGHT = 128  # rows of one such product
 _COLUMNS = 512  # of kernels.c
+_PARTS = 32  # parts of sums between two sums of their mirrors
+_SHARE = 8  # the part of the samples that are rows of sums from which symmetry gains, inverted
 _DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
 
 
@@ -154,28 +156,39 @@ class Gram:
         if self.kernel.name == "linear":
             X = self.X if columns is None else self.X[columns]
             return np.asarray(X @ (self.X[rows].T @ c)).ravel()
-        every = np.arange(self.m) if columns is None else columns
-        out = np.zeros(every.size)
+        every, shared = np.arange(self.m) if columns is None else columns, 0
         if self.columns is None:
-            step = max(1, MEGABYTE // max(1, every.size))
+            out, step = np.zeros(every.size), max(1, MEGABYTE // max(1, every.size))
             for i in range(0, rows.size, step):
                 out += c[i : i + step] @ self.between(rows[i : i + step], every)
             return out
-        self.computed += rows.size * every.size
+        if columns is None:  # the rows as the first columns: of each pair of them one value is computed
+            others = np.delete(every, rows)
+            if rows.size + others.size == self.m <= _SHARE * rows.size:
+                every, shared = np.append(rows, others), rows.size
         k, c, X, squares = self.kernel, np.ascontiguousarray(c), self.columns.X, self.columns.squares
         A, a, height = np.ascontiguousarray(X[:, rows].T), squares[rows], self.columns.height
-        B, b = (X, squares) if columns is None else (np.ascontiguousarray(X[:, columns]), squares[columns])
+        if shared or columns is not None:
+            X, squares = np.ascontiguousarray(X[:, every]), squares[every]
+        out, parts = np.zeros(every.size), np.zeros((_PARTS, shared))
 
-        def add(part: slice) -> None:
-            kind, scratch = KINDS[k.name], np.empty(height * _COLUMNS)
-            sums, count = out[part], part.stop - part.start
+        def add(at: tuple[int, slice]) -> None:
+            (number, part), scratch = at, np.empty(height * _COLUMNS)
             native.library.kernel_sums(
-                kind, k.degree, k.gamma, k.coef0, height, *A.shape, A, a, c, b.size, B, b, part.start, count,
-                sums, scratch,
+                KINDS[k.name], k.degree, k.gamma, k.coef0, height, *A.shape, A, a, c, every.size, X, squares,
+                part.start, part.stop - part.start, shared, out[part], parts[number], scratch,
             )  # fmt: skip
 
         step = max(_COLUMNS, _PART // max(1, rows.size) // _COLUMNS * _COLUMNS)
-        in_parts(add, sliced(b.size, step), A.size * b.size >= _LARGE)
+        slices = sliced(every.size, step)
+        for some in sliced(len(slices), _PARTS):
+            in_parts(add, enumerate(slices[some]), A.size * every.size >= _LARGE)
+            out[:shared] += parts.sum(axis=0)
+            parts[:] = 0.0
+        later = np.arange(shared - _COLUMNS, 0, -_COLUMNS)  # rows that the columns of each block leave out
+        self.computed += rows.size * every.size - _COLUMNS * int(later.sum())
+        if shared:
+            out[every] = out.copy()
         return out
 
     def blocks(

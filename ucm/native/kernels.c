@@ -68,29 +68,45 @@ typedef struct { int64_t kind, degree; double gamma, coef0; } kernel_t;
 #define NAME(name) name##_double
 #include "kernels.h"
 
+/* The inner product of two vectors in eight sums: this file must not be compiled with -fassociative-math. */
+INLINED double product_of(int64_t n, const double *restrict x, const double *restrict z)
+{
+    double sums[8] = {0.0}, total = 0.0;
+    const int64_t even = n - n % 8;
+    for (int64_t j = 0; j < even; j += 8)
+        for (int l = 0; l < 8; l++) sums[l] += x[j + l] * z[j + l];
+    for (int64_t j = even; j < n; j++) total += x[j] * z[j];
+    for (int l = 0; l < 8; l++) total += sums[l];
+    return total;
+}
+
 /* out_j += sum_i c_i k(a_i, x_(first + j)) over the count rows a_i, (count, features). `height` rows at a time have their
-   products by BLAS, one alone has not; part is (height, COLUMNS) scratch. */
+   products by BLAS, one alone has not; part is (height, COLUMNS) scratch. Where the first `shared` = count columns are the
+   rows, and `first` is a multiple of COLUMNS, a value between two blocks of columns is computed with the later one, for
+   out_j and, by symmetry, for mirror_i, (shared,); shared is 0 otherwise. */
 EXPORT VECTORISED void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t height, int64_t count,
                                    int64_t features, const double *a, const double *own, const double *c, int64_t stride,
-                                   const double *x, const double *squares, int64_t first, int64_t n, double *restrict out,
-                                   double *part)
+                                   const double *x, const double *squares, int64_t first, int64_t n, int64_t shared,
+                                   double *restrict out, double *restrict mirror, double *part)
 {
     const kernel_t kernel = {kind, degree, gamma, coef0};
     double total[COLUMNS];
     const int64_t most = height == 1 && features * 128 > NEAR ? 256 : COLUMNS;
     for (int64_t start = 0; start < n; start += most) {
-        const int64_t size = n - start < most ? n - start : most;
-        const double *columns = x + first + start;
+        const int64_t size = n - start < most ? n - start : most, at = first + start;
+        const int64_t last = at + size < shared ? at + size : count, twice = shared - at < size ? shared - at : size;
+        const double *columns = x + at;
         for (int64_t j = 0; j < size; j++) total[j] = 0;
-        for (int64_t top = 0; top < count; top += height) {
-            const int64_t rows = count - top < height ? count - top : height;
+        for (int64_t top = 0; top < last; top += height) {
+            const int64_t rows = last - top < height ? last - top : height;
             if (height > 1) products_double(size, rows, features, columns, stride, a + top * features, part);
             else products_of_double(false, size, features, a + top * features, 1, columns, stride, part);
             for (int64_t i = 0; i < rows; i++) {
                 double *restrict row = part + i * size;
                 const double weight = c[top + i];
-                values_double(&kernel, size, own[top + i], squares + first + start, row);
+                values_double(&kernel, size, own[top + i], squares + at, row);
                 for (int64_t j = 0; j < size; j++) total[j] += weight * row[j];
+                if (top < at && twice > 0) mirror[top + i] += product_of(twice, row, c + at);
             }
         }
         for (int64_t j = 0; j < size; j++) out[start + j] += total[j];

@@ -8,9 +8,11 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+T = TypeVar("T")
 _ALONE = 9000  # entries of a matrix below which OpenBLAS takes one thread
 
 
@@ -97,7 +99,7 @@ def workers() -> int:
     return 1 if nested else min(_one_thread.before if _one_thread.inside else _blas(), processors())
 
 
-def in_parts(work: Callable[[slice], object], parts: Iterable[slice], large: bool) -> None:
+def in_parts(work: Callable[[T], object], parts: Iterable[T], large: bool) -> None:
     """Call `work` for every part, on several threads if `large`, each with one thread of BLAS."""
     threads = workers() if large else 1
     with _one_thread:

@@ -30,10 +30,12 @@ from ucm.solvers.smo.problem import Pairs
 
 _DONE, _LIMIT, _INDEFINITE_KERNEL, _MISSING = range(4)
 _FIRST = 64  # pair updates of the first call
-_WORKING = 256  # variables of a working set, of many groups both ends of each
+_WORKING = 512  # variables of a working set, of many groups both ends of each
 _PART = 4096  # columns of F that one call updates
 _LARGE = 1 << 22  # entries of rows from which several threads update F
 _INNER = 0.1  # of the violation of its pairs that is left in a working set
+_NEW = 4  # one in so many of a working set may need a new row while the cache is full
+_ABSENT = 1e30  # added to what orders variables where the cache has no row; OUT of smo.c
 _EACH = ("u", "F", "lo", "hi", "diagonal", "C", "xi", "s", "curve", "grows", "falls")  # arrays of variables
 
 _INDEFINITE = (
@@ -166,18 +168,28 @@ class PairUpdates:
         return code if code == _INDEFINITE_KERNEL else _LIMIT if part["updates"] else _DONE
 
     def _working_set(self, n: int) -> NDArray[np.intp]:
-        """Return those that violate most, at both ends of each group, and free ones of the last set."""
+        """Return those that violate most, at both ends of each group, and free ones of the last set.
+
+        While the cache is full, most of the former are those with a row in it: else the rows of more free
+        variables than it holds are computed again and again.
+        """
         a, size = self.arrays, self.inner["used"].size
         index, grows, falls = a["index"][:n], a["grows"][:n], a["falls"][:n]
         inside = np.isin(index, self.working, assume_unique=True) & (grows == 0.0) & (falls == 0.0)
         ends = 2 * a["ends"].size
         inside[np.flatnonzero(inside)[max(0, min(size // 2, size - ends)) :]] = False
         count = max(1, (size - np.count_nonzero(inside)) // ends)
+        full = bool(self.fields["filled"] == self.fields["slots"] < n)
+        new = max(1, count // _NEW) if full else count
+        absent = _ABSENT * (a["where"][:n] < 0)
+        choices = [(new, 0.0 * absent), (count - new, absent)]
         for start, stop in zip([0, *a["ends"][:-1]], a["ends"], strict=True):
             g = slice(start, stop)
             for reach, closed in ((a["F"][g], grows[g]), (-a["F"][g], falls[g])):
-                order = np.argpartition(reach + closed, min(count, stop - start) - 1)[:count]
-                inside[start + order[closed[order] == 0.0]] = True
+                for most, out in choices:
+                    key = reach + closed + out[g]
+                    order = np.argpartition(key, min(most, stop - start) - 1)[:most]
+                    inside[start + order[key[order] < 0.5 * _ABSENT]] = True
         return np.flatnonzero(inside)
 
     def _store(self, n: int) -> NDArray[np.float32]:
