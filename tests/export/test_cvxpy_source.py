@@ -466,3 +466,28 @@ def test_the_size_of_a_ball_follows_its_parameter(name: str, value: float) -> No
     assert names["objective"] == pytest.approx(
         ucm.solve(U.with_params(**{name: other}), X, Y).objective, rel=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        ucm.LinearConstraint(pos.mean - neg.mean, ub=0.5),
+        ucm.LinearConstraint([pos.mean - neg.mean, 2 * neg.mean], -0.1, 0.3),
+        ucm.LinearConstraint(
+            ucm.PooledMean(pos.group("a"), neg.group("a")) - ucm.PooledMean(pos.group("b"), neg.group("b")),
+            -0.01,
+            0.01,
+        ),
+    ],
+    ids=repr,
+)
+def test_the_source_of_a_constraint_has_the_statistics_of_the_samples(constraint: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 3))
+    y = np.where(X[:, 0] + 0.7 * rng.standard_normal(50) > 0.2, 1.0, -1.0)
+    groups = np.where(np.arange(50) % 3 == 0, "a", "b")
+    model = ucm.Hinge() + ucm.Param("lam", 0.3) * ucm.L2() + constraint
+    names = {"X": X, "y": y, "groups": groups}
+    exec(ucm.to_cvxpy_source(model), names)
+    found = ucm.solve(model, X, y, subgroup=groups).objective
+    assert names["objective"] == pytest.approx(found, rel=1e-6)

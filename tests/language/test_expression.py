@@ -34,7 +34,7 @@ from ucm.errors import CompositionError
 from ucm.language.domains.cvxpy_domain import CvxpyDomain
 from ucm.language.node import LATEX, Node
 from ucm.language.parameter import Range, Scalar
-from ucm.language.penalties.epigraph import Epigraph, OfFirst
+from ucm.language.penalties.epigraph import Epigraph, LastWeight, OfFirst
 from ucm.language.problem import loss_dual, problem_latex
 from ucm.language.robust_samples import RootNorm
 from ucm.language.sets import Intersection, LinearCombination
@@ -376,7 +376,17 @@ def test_json_of_every_class_in_a_fresh_library() -> None:
     flips = ucm.WassersteinObjective(ucm.Hinge(), eps=0.1, kappa=1.0)
     robust = ucm.Robust(ucm.Hinge(), ucm.per_sample("radius") * ucm.Ball(0, 1))
     few, norm = ucm.Cardinality(2), RootNorm(ucm.Quadratic(np.eye(2)))
-    added = [flips, *flips.dc(), robust, few, OfFirst(norm), Epigraph((), (norm,))]
+    matrices = ucm.Robust(ucm.Hinge(), ucm.per_sample("factor") @ ucm.Ball(0, 1))
+    added = [
+        flips,
+        *flips.dc(),
+        robust,
+        matrices,
+        few,
+        OfFirst(norm),
+        Epigraph((), (norm,)),
+        LastWeight(1.0, 2),
+    ]
     roots = [*NODES, *OTHER_LOSSES, *PENALTIES, *OBJECTIVES, *parts, *sets, pooled, *added]
     one = {type(node): node for root in roots for node in root.walk() if isinstance(node, Node)}
     written = set(leaves(Node)) - {

@@ -37,7 +37,7 @@ from ucm import (
     per_sample,
     pos,
 )
-from ucm.language.penalties.epigraph import Epigraph, OfFirst
+from ucm.language.penalties.epigraph import Epigraph, LastWeight, OfFirst
 from ucm.language.robust_samples import RootNorm
 from ucm.testing import check_penalty
 
@@ -231,6 +231,7 @@ def test_boxes_of_perturbations_take_newton_steps() -> None:
         Epigraph((L2(),), (RootNorm(ucm.Quadratic(np.diag([1.0, 2.0, 0.1, 3.0, 1.0]))),)),
         Epigraph((L2(),), (Norm(np.inf),)),
         Epigraph((), (Norm(),)),
+        LastWeight(0.5, 6),
     ],
     ids=repr,
 )

@@ -260,6 +260,12 @@ def test_data_are_refused(model: Any, options: dict, error: type[Exception], wor
         ucm.compile(model, _X, _y, **options)
 
 
+def test_certificates_of_moved_samples_are_not_written(tmp_path: Any) -> None:
+    sol = ucm.solve(Robust(Hinge(), FeatureDeletion(1)) + L2(), _X, _y)
+    with pytest.raises(ucm.ParameterError, match=r"got FeatureDeletion\(1\) of each sample"):
+        sol.save_certificate(tmp_path / "certificate.json")
+
+
 def test_the_value_of_margins_needs_the_samples() -> None:
     with pytest.raises(ucm.CompositionError, match="needs the samples"):
         (Robust(Hinge(), FeatureDeletion(1)) + L2()).value(np.ones(40), np.ones(4), _y)

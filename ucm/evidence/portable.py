@@ -21,6 +21,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.per_sample import quantities_of
 from ucm.language.robust import RobustMargin
+from ucm.language.sample_sets import SampleSets
 from ucm.language.serialize import to_json
 from ucm.language.sets import Ball, Ellipsoid, Hull
 from ucm.language.sets.combination import Combination
@@ -47,10 +48,10 @@ def portable(model: RobustMargin | Objective, data: Data, solution: Solution) ->
             "save_certificate: expected samples in memory without a kernel, got others; the bounds of these "
             "are computed from inner products or blocks of rows, which the file does not hold"
         )
-    if names := quantities_of(model):
+    if names := quantities_of(model) | {repr(U) for U in model.nodes_of_type(SampleSets)}:
         raise ParameterError(
-            f"save_certificate: expected a model of samples and labels alone, got {', '.join(names)} of each "
-            "sample, which the file does not hold; keep the solution"
+            f"save_certificate: expected a model of samples and labels alone, got {', '.join(sorted(names))} "
+            "of each sample, which the file does not hold; keep the solution"
         )
     convex = isinstance(model, RobustMargin) or model.convex
     convex = convex and certificate.residual is None

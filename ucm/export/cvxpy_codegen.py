@@ -14,6 +14,7 @@ import operator
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,14 @@ from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import Expression, Param, Scalar, Scope, Size, value
 from ucm.language.penalties.cardinality import FeatureCount
+from ucm.language.penalties.constraints import LinearConstraint
+from ucm.language.penalties.quadratic import evaluated
 from ucm.language.per_sample import quantities_of
 from ucm.language.robust import RobustMargin, as_model, by_lam
 from ucm.language.robust_samples import Perturbations, Robust
 from ucm.language.sample_sets import FeatureDeletion, PerSampleImage
 from ucm.language.statistics.affine import VectorNode
-from ucm.language.statistics.samples import Points, SampleNode, Samples
+from ucm.language.statistics.samples import Points, PooledMean, SampleNode, Samples
 from ucm.language.terms import (
     ConvexLoss,
     FoldedExcess,
@@ -138,9 +141,17 @@ class _Example:
         for v in model.nodes_of_type(VectorNode):
             if v.nodes_of_type(SampleNode):
                 text = repr(v)
+                for mean in v.nodes_of_type(PooledMean):
+                    parts = f"{names[mean.first]}, {names[mean.second]}"
+                    text = text.replace(repr(mean), f"np.vstack([{parts}]).mean(axis=0)")
                 for s, name in sorted(names.items(), key=lambda pair: -len(repr(pair[0]))):
                     text = text.replace(f"{s!r}.mean", f"{name}.mean(axis=0)")
                 self.arrays.append((v.evaluate(self.data), Text(text)))
+        for R in model.nodes_of_type(LinearConstraint):
+            if isinstance(R.A, tuple):
+                G, _, rows, signs = evaluated(R, self.data).upper  # type: ignore[attr-defined]
+                texts = (sign * self.text(R.A[k].evaluate(self.data)) for k, sign in zip(rows, signs))
+                self.arrays.append((G, Text("np.stack")(list(texts))))
 
     def _record(self, *texts: str) -> None:
         self.arrays += [(eval(text, self.values), Text(text)) for text in texts]
@@ -198,7 +209,8 @@ def fitting_dimension(model: Node, n: int) -> int:
             for node in model.nodes_of_type(UncertaintySet):
                 node.dimension(k)
             for node in (*model.nodes_of_type(Penalty), *model.nodes_of_type(Robust)):
-                node.check_features(k)
+                if not (isinstance(node, Penalty) and node.nodes_of_type(SampleNode)):
+                    node.check_features(k)
         except CompositionError:
             continue
         return k
@@ -345,6 +357,7 @@ class _Program:
                 "plan.reference(), a CVXPY problem for given data"
             )
         data, s = self.example.data, code(model.scaling)
+        model = replace(model, penalty=evaluated(model.penalty, data))
         variables, n, w_and_b = _VARIABLES, data.n, "w.value, float(b.value)"
         if model.penalised:
             model, n, w_and_b = model.with_column(n), n + 1, f"w.value[:-1], float({s} * w.value[-1])"

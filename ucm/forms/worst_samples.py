@@ -14,11 +14,12 @@ import numpy as np
 
 from ucm.data.linear_map import Matrix, Vec
 from ucm.language import cvx as cp
+from ucm.language.cvx import quiet_solve
 from ucm.language.parameter import Scope
 from ucm.language.sample_sets import BoundSets
 from ucm.language.terms import ProximalPenalty
-from ucm.numerics.conic_programs import accuracy, attempt
 
+_TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)  # of Clarabel
 _COUNTED = 1e-12  # of the largest weight of a sample: a weight that counts
 
 
@@ -46,7 +47,10 @@ def worst_samples(
     total = 0.5 * cp.sum_squares(x - (w / size + z / steep))
     total += cp.sum(cp.multiply(mass[counted] / steep, few.sets.cvxpy(V, Scope())))
     total += sum(R.cvxpy(size * x, 1.0 / (size * steep), Scope()) for R in penalties)
-    attempt(cp.Problem(cp.Minimize(total), [images]), "CLARABEL", **accuracy("CLARABEL", 1e-11))
+    try:
+        quiet_solve(cp.Problem(cp.Minimize(total), [images]), "CLARABEL", **_TIGHT)
+    except (cp.SolverError, ArithmeticError, ValueError):  # without an answer the first points remain
+        return
     if images.dual_value is None:
         return
     C = moved.sets.maximisers(moved.images(w[:n]))

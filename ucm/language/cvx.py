@@ -21,10 +21,10 @@ def __getattr__(name: str) -> Any:
     return attribute
 
 
-def quiet_solve(problem: Any, solver: str) -> None:
+def quiet_solve(problem: Any, solver: str, **options: Any) -> None:
     """Solve a CVXPY problem as `Problem.solve` does, without its warning of an inaccurate solution."""
-    data, chain, inverse = problem.get_problem_data(solver, solver_opts={})
-    unpack(problem, chain.solve_via_data(problem, data, True), chain, inverse)
+    data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
+    unpack(problem, chain.solve_via_data(problem, data, True, False, options), chain, inverse)
 
 
 def unpack(problem: Any, result: Any, chain: Any, inverse: Any) -> None:
