@@ -71,7 +71,8 @@ class Versioned(BaseEstimator):
     """An estimator whose pickle is read by the versions of the library with the same minor number."""
 
     def __getstate__(self) -> dict:
-        return {**super().__getstate__(), "_version": VERSION}
+        state: Any = super().__getstate__()
+        return {**state, "_version": VERSION}
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(of_this_version(type(self), state))
