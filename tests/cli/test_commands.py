@@ -74,6 +74,7 @@ def test_demo_prints_a_screen_and_writes_a_page(
 ) -> None:
     """One screen, and a page that loads nothing, with a picture of every declared set."""
     monkeypatch.setattr(commands, "DEMO_SETS", ("wine", "iris"))
+    monkeypatch.setattr(commands, "DEMO_MODELS", commands.DEMO_MODELS[::2])
     status, out, err = run("demo", "--report", str(tmp_path / "demo.html"))
     assert status == 0
     models, sets = len(commands.DEMO_MODELS), len(commands.DEMO_SETS)
@@ -81,7 +82,7 @@ def test_demo_prints_a_screen_and_writes_a_page(
     assert len(steps) == models * sets + 1
     assert "wine, nu_svm: solve" in steps[0] and "pictures" in steps[-1]
     lines = out.replace(str(tmp_path), "").splitlines()
-    assert len(lines) <= 24 and max(map(len, lines)) <= 100
+    assert len(lines) <= 12 + models * sets and max(map(len, lines)) <= 100  # 24 for all 12 rows
     for name in commands.DEMO_MODELS:
         assert len(re.findall(rf"\b{name}\b", out)) == sets
     assert "all agree" in out and f"{tmp_path / 'demo.html'}" in out

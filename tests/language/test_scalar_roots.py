@@ -64,7 +64,7 @@ def bound(D: Any, g: Vec) -> float:
 @pytest.mark.parametrize("p", EXPONENTS)
 def test_the_simplex_in_a_norm_ball(p: float) -> None:
     rng = np.random.default_rng(int(p) if p < math.inf else 7)
-    for _ in range(30):
+    for _ in range(15):
         n = int(rng.integers(1, 61))
         classes = split(rng, n)
         v = direction(rng, n)
