@@ -1402,7 +1402,7 @@ def test_newton_systems_of_quadratic_models_have_a_limit(monkeypatch: pytest.Mon
     X = (rng.uniform(0.0, 3.0, (7, 3)) * y[:, None] + rng.uniform(-1.0, 1.0, (7, 3))) * [1e9, 1e9, 1e6]
     model = (ucm.WorstMean(0.01 * ucm.HuberHinge(0.01)) + 0.5 * ucm.Norm(3)).with_intercept("penalised")
     solution = ucm.solve(model, X, y, solver="prox-alm")
-    assert solution.status in ("stalled", "optimal")
+    assert solution.status in ("stalled", "converged", "optimal")
     assert 30 < systems <= 30 + 2 * 120
     assert solution.certificate.kind == "global"
     assert 0.0 <= solution.certificate.dual <= solution.objective
