@@ -401,7 +401,7 @@ def lifted(model: Objective, data: Data) -> tuple[Objective, Data]:
 
     A penalised intercept is the weight of one more feature. Perturbations of the samples are one more, with
     the entries `-y_i r_i`, whose weight t bounds the norm h of w (`ucm.language.penalties.epigraph`). In sets
-    whose shape differs by sample the samples stay where they are: see `ucm.forms.moved_samples`.
+    whose shape differs by sample the samples stay where they are: see `ucm.forms.worst_samples`.
     """
     moved = Perturbations.of(model, data) if model.needs & {"perturbations", "shapes"} else None
     if moved is not None and (model.dc()[1].penalties or "envelope" in model.needs):

@@ -24,8 +24,6 @@ from ucm.language.robust import dual_exponent
 from ucm.language.sets.affine_image import Ball
 from ucm.language.statistics.affine import Origin
 
-"""A table (m, r), a vector of each sample."""
-
 Rows = NDArray[np.float64]
 """A table (m, r), a vector of each sample."""
 
