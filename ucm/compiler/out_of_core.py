@@ -79,7 +79,8 @@ class OutOfCoreLowering(Lowering[Form]):
             return ()
         lowering = cls(bound.model, bound.data, bound.requested)
         if bound.requested == "auto" and choose(lowering.form, "auto") is None:
-            refuse_gathering(lowering.rows.source, f"{bound.model!r} with {bound.data.n} features")
+            n = lowering.rows.n - added_features(bound.model)
+            refuse_gathering(lowering.rows.source, f"{bound.model!r} with {n} features")
         return (lowering,)
 
     @abstractmethod

@@ -369,13 +369,12 @@ def read_groups(subgroup: object, m: int) -> np.ndarray:
 
 
 def read_quantities(
-    per_sample: object, m: int, columns: Mapping[str, int] = MappingProxyType({})
+    per_sample: object, m: int, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 ) -> dict[str, Vec]:
     """Return the validated values of quantities of m samples by name; raise `DataError` for others.
 
-    A value is a number, or a vector or matrix of numbers; whoever uses it knows which.
-
-    `columns` has the number of values for each sample, by the name of a quantity that has several.
+    A value is a number, a vector or a matrix; `shapes` has its shape, by the name of a quantity where it is
+    known. Else the declaration that takes the quantity checks it.
     """
     match per_sample:
         case None:
@@ -395,11 +394,11 @@ def read_quantities(
             v = np.empty(0) if kind else v.astype(np.float64)
         except (TypeError, ValueError):
             v = np.empty(0)
-        shape = (m, columns[name]) if name in columns else (m, *v.shape[1:][:2])  # matrices have three axes
+        shape = (m, *shapes.get(name, v.shape[1:3]))
         if np.ma.is_masked(values) or v.shape != shape or not np.isfinite(v).all():
             got = "NaN or inf" if v.shape == shape else brief(values) + kind
             size = "one per row of X"
-            if name in columns:
+            if shapes.get(name):
                 size = f"of shape {shape}, one for each row of X and each class"
             raise DataError(
                 f"per_sample: {name}: expected {math.prod(shape)} finite numbers, {size}, got {got}; give as "

@@ -56,7 +56,7 @@ from ucm.estimators.classifier import Classifier
 from ucm.estimators.classifier_cv import ClassifierCV, Head, HeldOutScores
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.progress import live_table
-from ucm.estimators.validation import cloned, folds_of, labels_of, offset_columns, offset_of
+from ucm.estimators.validation import cloned, folds_of, labels_of, offset_of, offset_shape
 from ucm.forms.display import Report, aligned, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit
@@ -324,10 +324,10 @@ def compare(
         tags: dict = {"sample_weight": read_weights(sample_weight, index.size)}
         if subgroup is not None:
             tags["subgroup"] = read_groups(subgroup, index.size).astype(object)
-        columns: dict[str, int] = {}
+        shapes: dict[str, tuple[int, ...]] = {}
         for estimator in estimators.values():
-            columns |= offset_columns(_model_of(estimator), int(index.max()) + 1)
-        quantities = read_quantities(per_sample, index.size, columns)
+            shapes |= offset_shape(_model_of(estimator), int(index.max()) + 1)
+        quantities = read_quantities(per_sample, index.size, shapes)
         if unused := [n for n in quantities if not any(_takes(e, n) for e in estimators.values())]:
             raise ParameterError(
                 f"compare: per_sample: expected quantities that a model declares, got {unused[0]!r}; correct "

@@ -157,8 +157,8 @@ def samples_of(
     if classes.size > 2:
         X = as_double(X)  # once for all problems
     groups = None if subgroup is None else read_groups(subgroup, y.size).astype(object)
-    weights, columns = read_weights(sample_weight, y.size), offset_columns(model, classes.size)
-    quantities = read_quantities(per_sample, y.size, columns)
+    weights = read_weights(sample_weight, y.size)
+    quantities = read_quantities(per_sample, y.size, offset_shape(model, classes.size))
     return Samples(X, y, classes, index, weights, groups, quantities)
 
 
@@ -181,10 +181,10 @@ def offset_of(model: Node | None) -> str | None:
     return None if offset is None else offset.name
 
 
-def offset_columns(model: Node | None, classes: int) -> dict[str, int]:
-    """Return {name: columns} of an offset with a column for each class; empty without one, or for two."""
+def offset_shape(model: Node | None, classes: int) -> dict[str, tuple[int, ...]]:
+    """Return {name: shape} of an offset of a sample, a number for each of several classes; {} without one."""
     name = offset_of(model)
-    return {} if name is None or classes == 2 else {name: classes}
+    return {} if name is None else {name: (classes,) if classes > 2 else ()}
 
 
 def offsets(model: Node, per_sample: Mapping[str, object], m: int, classes: int) -> NDArray[np.float64]:
@@ -206,7 +206,7 @@ def offsets(model: Node, per_sample: Mapping[str, object], m: int, classes: int)
             f"per_sample({name!r}): expected the offset of the score of each sample, got none; give it, as "
             f"predict(X, {name}=values)"
         )
-    return read_quantities(per_sample, m, offset_columns(model, classes))[name].reshape(m, -1)
+    return read_quantities(per_sample, m, offset_shape(model, classes))[name].reshape(m, -1)
 
 
 def has_direction(model: RobustMargin | Objective, solution: Solution) -> bool:

@@ -170,7 +170,7 @@ def at_worst(
     (v, _), (whole, given) = lifted_plane(plain, w, b), lifted(plain, data)
     penalties = joined(whole.dc()[0].penalties, given.n)
     if slopes is None and best:
-        margin = data.y * (data.X @ w + b) - shapes.sizes * shapes.heights(w)
+        margin = data.y * (data.X @ w + b) - shapes.heights(w)
         slopes = -_slopes(plain.dc()[0], data, margin)
     for X in worst_samples(given.X, shapes, penalties, v, slopes if best else None):  # type: ignore[arg-type]
         yield plain, data.with_coordinates(X[:, : data.n])

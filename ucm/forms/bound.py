@@ -73,9 +73,8 @@ def lower_bound(
     with an optimal w, which nothing bounds, so the dual point is moved until only rounding is left.
     """
     best, gain, conjugate = (False, -np.inf, 0.0), 0.0, 0.0
-    moved: Dual | None = normal.moved(dual, R, u)
+    dual = normal.moved(dual, R, u)
     for _ in range(_MOVES):
-        dual = moved or dual
         for conjugate, fraction, missed in normal.conjugates(R, dual, u, split):
             gain, violation = dual.gain(fraction), max(missed, dual.outside)
             if not np.isnan(gain - conjugate):
@@ -84,6 +83,7 @@ def lower_bound(
                 return best[1:]
         if (moved := normal.pulled(dual, R, u)) is None:
             break
+        dual = moved
     if dual.rests and not u.any() and not normal.indefinite:
         bound = least = dual.gain(0.0) - normal.conjugate_at_zero(R)
         if R.square is not None and 0.0 < gain - least < 2.0 * conjugate:

@@ -343,8 +343,7 @@ class MovedComposite(Composite):
     moved: BoundSets = field(kw_only=True)
 
     def margins(self, w: Vec, b: float) -> Vec:
-        heights = self.moved.sizes * self.moved.heights(w[: self.moved.G.shape[1]])
-        return super().margins(w, b) - heights
+        return super().margins(w, b) - self.moved.heights(w[: self.moved.G.shape[1]])
 
     def duality_gap(self, answer: Answer) -> tuple[float, float]:
         w, b = answer.plane

@@ -440,7 +440,7 @@ class Perturbations:
     def heights(self, w: Vec) -> Vec:
         """Return the `h_i(w)` of all samples, (m,)."""
         if self.shapes is not None:
-            return self.sizes * self.shapes.heights(w)
+            return self.shapes.heights(w)
         return self.sizes * sum(h.value(w) for h in self.norms)
 
     def cvxpy(self, w: cp.Expression, scope: Scope) -> cp.Expression:

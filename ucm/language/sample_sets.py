@@ -255,8 +255,8 @@ class BoundSets:
         return self.G * w if self.G.ndim == 2 else np.tensordot(self.G, w, axes=(1, 0))
 
     def heights(self, w: Vec) -> Vec:
-        """Return the support function of each set of size 1 at -y_i w, (m,)."""
-        return self.sets.heights(self.images(w))
+        """Return the support function of each set at -y_i w, (m,)."""
+        return self.sizes * self.sets.heights(self.images(w))
 
     def images_cvxpy(self, w: cp.Expression) -> cp.Expression:
         """Return `images` in CVXPY."""
