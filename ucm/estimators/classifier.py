@@ -407,7 +407,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         """Set the fitted attributes from samples in memory."""
         began = time.perf_counter()
         given = sample_weight, subgroup, per_sample
-        samples = samples_of(self, X, y, *given, self.pos_label, model, single=self.kernel is None)
+        samples = samples_of(self, X, y, *given, self.pos_label, model)
         X, classes = samples.X, samples.classes
         problems = Problems(self, samples)
         kernel, options = kernel_options(self, X, samples.weights)

@@ -23,7 +23,7 @@ from ucm.data.kernel_options import features_of, is_linear, row_features
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import FLAG, one_of, optional
-from ucm.data.source import RowSource, as_double
+from ucm.data.source import RowSource
 from ucm.data.validation import (
     classes_of,
     read_groups,
@@ -142,20 +142,14 @@ def cloned(estimator: Estimator) -> Estimator:
 
 def samples_of(
     estimator: BaseEstimator, X: Matrix, y: Any, sample_weight: object, subgroup: object,
-    per_sample: Mapping[str, object], pos_label: object, model: Node, single: bool = False,
+    per_sample: Mapping[str, object], pos_label: object, model: Node,
 ) -> Samples:  # fmt: skip
-    """Validate the arguments of `fit`, and return the `Samples`.
-
-    X of two classes may stay float32 if `single`.
-    """
+    """Validate the arguments of `fit`, and return the `Samples`."""
     with data_errors("fit"):
         refuse_unsound(X, "Classifier: X")
         refuse_unsound(y, "Classifier: y")
-        dtype = [np.float64, np.float32] if single else np.float64  # the first replaces other dtypes
-        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=dtype, order="C")
+        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
         classes, index = labels_of(y, pos_label)
-    if classes.size > 2:
-        X = as_double(X)  # once for all problems
     groups = None if subgroup is None else read_groups(subgroup, y.size).astype(object)
     weights = read_weights(sample_weight, y.size)
     quantities = read_quantities(per_sample, y.size, offset_shape(model, classes.size))
