@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from scipy.optimize import minimize_scalar
 from typed import known, untyped
 
@@ -180,7 +181,9 @@ def test_a_tiny_radius_is_proven(kappa: float) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 5))
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(60) > 0, 1, -1)
-    sol = ucm.solve(ucm.WassersteinObjective(ucm.Hinge(), eps=1e-8, kappa=kappa), X, y)
+    model = ucm.WassersteinObjective(ucm.Hinge(), eps=1e-8, kappa=kappa)
+    sol = ucm.solve(model, X, y)
+    assert ucm.solve(model, sparse.csr_matrix(X), y).certificate.relative_gap <= 1e-6
     mean = ucm.WorstMean(ucm.Hinge(), ucm.NormBall(0.0, around="uniform")) + 1e-9 * ucm.L2()
     least = ucm.solve(mean, X, y).certificate.dual
     assert sol.status == "optimal" and sol.objective == pytest.approx(least, rel=1e-6)

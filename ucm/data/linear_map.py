@@ -70,6 +70,11 @@ class LinearMap(ABC):
         return self, 1.0
 
 
+def as_dense(X: Matrix) -> NDArray[np.float64]:
+    """Return a table as an array."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
 def stored_entries(X: Matrix) -> int:
     """Return the number of stored entries of a dense or sparse matrix."""
     return int(X.nnz) if sparse.issparse(X) else X.size

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.gram import Gram
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec, as_dense
 from ucm.errors import SolverError
 from ucm.forms.monitor import INSIDE
 from ucm.language.contracts import ROUNDING, round_violation
@@ -480,7 +480,7 @@ class FeatureNormal:
             return None
         z, base = dual.images(self.adjoint)
         found = R.excess(u + base + z) if np.isfinite(z).all() else None
-        return None if found is None else dual.moved(np.asarray(self.X[:, found[0]]), found[1])
+        return None if found is None else dual.moved(as_dense(self.X[:, found[0]]), found[1])
 
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         """Yield upper bounds of `R*` at parts of the segment of a dual point, by several methods.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from html import escape
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar, overload
@@ -75,10 +75,10 @@ def digits(relative: float) -> int | None:
     return 15 if relative <= 1e-15 else math.floor(-math.log10(relative))
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
     """Return rows of text as lines with columns of equal width, the columns `right` flushed right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = [">" if k in set(right) else "<" for k in range(len(widths))]
+    sides = [">" if k in right else "<" for k in range(len(widths))]
     return [
         "  ".join(f"{x:{side}{n}}" for x, side, n in zip(row, sides, widths, strict=True)).rstrip()
         for row in rows

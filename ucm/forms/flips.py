@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec, as_dense
 from ucm.forms.bound import FeatureNormal, SampleDual, lower_bound, split_slopes, times
 from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import Composite
@@ -101,7 +101,7 @@ class FlippedSamples:
             if not last < part < 1.0 or z.size > _FEW or length == 0.0:
                 break
             short = max(length + spent - value(model.eps), 0.0) / length
-            moved = point(1.0, each).moved(X, short * z)  # type: ignore[arg-type]
+            moved = point(1.0, each).moved(as_dense(X), short * z)
             each = each if moved is None else y * moved.combination
         cost = part * kappa * float(r.sum()) if r.any() else 0.0
         R = CombinedPenalty((ScaledPenalty(max(value(model.eps) - cost, 0.0), model.length),))

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec, as_dense
 from ucm.errors import CompositionError, DataError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import Arithmetic, Notation, in_parentheses, restricted
@@ -195,8 +194,7 @@ class FeatureDeletion(SampleSets):
             )
 
     def matrices(self, data: Data) -> NDArray[np.float64]:
-        X = data.X.toarray() if sparse.issparse(data.X) else data.X
-        return data.y[:, None] * X
+        return data.y[:, None] * as_dense(data.X)
 
     def _largest(self, V: Rows) -> NDArray[np.bool_]:
         """Return the mask of the k largest entries of every row."""
@@ -269,6 +267,4 @@ class BoundSets:
         """Return the samples X moved to the points of given rows of C; further features stay."""
         C = (-self.y * self.sizes)[:, None] * C
         D = self.G * C if self.G.ndim == 2 else np.einsum("mnr,mr->mn", self.G, C)
-        X = X.toarray() if sparse.issparse(X) else X.copy()
-        X[:, : D.shape[1]] += D
-        return X
+        return as_dense(X) + np.pad(D, ((0, 0), (0, X.shape[1] - D.shape[1])))
