@@ -29,6 +29,7 @@ from ucm.data.first_pass import (
 )
 from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.data.source import RowSource, View
+from ucm.data.validation import label_values
 from ucm.data.weights import ClassWeight, Factors, members, untagged
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import unproven
@@ -398,7 +399,7 @@ def added_features(model: RobustMargin | Objective) -> int:
 
 def _with_label(X: Matrix, y: np.ndarray) -> tuple[Matrix, np.ndarray]:
     """Return a block of rows with the label as one more feature."""
-    return with_column(X, np.asarray(untagged(y)[0], dtype=np.float64)), y
+    return with_column(X, label_values(untagged(y)[0])[0]), y
 
 
 def _base(loss: Loss) -> Any:
@@ -443,9 +444,8 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 
     def _with_level(self, hinge: Hinge, factor: float, D: CappedSimplex) -> Objective:
         """Return the sum of hinge losses with the level s as the last weight, in place of a worst mean."""
-        counts, of_class = np.array(self.rows.counts), np.array(self.rows.weighing.classes)
-        total = float(counts @ of_class)
-        samples = SampleWeights(math.ceil(total), number=float(counts.sum()))
+        total = float(np.array(self.rows.counts) @ self.rows.weighing.classes)
+        samples = SampleWeights(math.ceil(total), number=total)
         cap = value(D.given) / total if D.relative else float(np.max(D.bind(samples).cap))
         if cap * total < 1.0 - ROUNDING:
             raise EmptySetError(f"{self.model!r}: {D.too_small(samples, 1.0 / total)}")

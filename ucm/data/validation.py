@@ -462,7 +462,7 @@ def inspect_block(
     numbers.
     """
     label, weight, group = untagged(y)
-    v, defect = _label_values(label)
+    v, defect = label_values(label)
     size, index = v.size, None
     labels = counts = totals = all_totals = class_totals(None, v)
     groups: frozenset[tuple[str, object]] = frozenset()
@@ -490,7 +490,7 @@ def inspect_block(
     return summary, X, v, group
 
 
-def _label_values(y: np.ndarray) -> tuple[Vec, Defect | None]:
+def label_values(y: np.ndarray) -> tuple[Vec, Defect | None]:
     """Return labels as float64, and the defect of the first that is not -1 or +1."""
     remedy = "name the label of class +1 with pos_label"
     try:
