@@ -34,9 +34,9 @@ FLOORS = [
     {"audits"},
     {"estimators", "testing", ""},  # and the package itself: the public names
     {"plot"},
-    {"cli", "extend"},
+    {"cli", "extend", "__main__"},
 ]
-LOOSE = {"__init__.py", "errors.py", "extend.py"}
+LOOSE = {"__init__.py", "__main__.py", "errors.py", "extend.py"}
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 LAZY = {"cvxpy", "matplotlib", "sklearn"}
 # What `from ucm import x` may mean below the floor of the package itself: nothing but a module.
