@@ -91,7 +91,8 @@ assert solution.status == "optimal" and last["gradients"] >= last["iteration"]
 
 # %% [markdown]
 # As in Table 3 of the paper ($\nabla f$ 1375, $f$ 369, $P$ 1453 calls) there are a few more projections than gradients, and
-# far fewer values of $f$: only every tenth step tests $L$, and every hundredth checks the second rule. `python -m benchmarks.papers unified tables-3-7` prints the table for its sizes.
+# far fewer values of $f$: only every tenth step tests $L$, and every hundredth checks the second rule.
+# `python -m benchmarks.papers unified tables-3-7` prints the table for its sizes.
 #
 # ## From the paper: Figure 6
 #

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from row_samples import LOSSES, GivenWeights, blocks, samples
 from scipy import sparse
-from typed import known
 
 import ucm
 from ucm import neg, pos
