@@ -148,6 +148,21 @@ def test_the_value_is_that_of_the_worst_deletion(k: int) -> None:
         assert plan.certify(w=w, b=0.2).primal == pytest.approx(worst.sum() + 0.5 * w @ w, rel=1e-12)
 
 
+def test_the_bound_holds_where_the_best_w_is_0() -> None:
+    rng = np.random.default_rng(28)
+    X = rng.standard_normal((int(rng.integers(2, 6)), 5))  # w ends at the rounding of the solver
+    for loss in (Logistic(), ucm.Exponential(), Hinge()):
+        sol = ucm.solve(Robust(loss, FeatureDeletion(5)) + 0.014 * L2(), X, [1, -1, 1, 1])
+        least = ucm.solve(loss + L2(), np.zeros((4, 1)), [1, -1, 1, 1]).objective
+        assert sol.status == "optimal" and sol.objective <= least * (1 + 1e-6)
+
+
+def test_features_far_from_0_need_no_scaling() -> None:
+    model = Robust(Hinge(), _factor @ Ball(0, 1)) + _lam
+    near, far = (ucm.solve(model, _X + c, _y, per_sample={"factor": _F}) for c in (0.0, 1e6))
+    assert far.status == "optimal" and far.objective == pytest.approx(near.objective, rel=1e-5)
+
+
 def test_constraints_have_multipliers() -> None:
     A = np.array([[1.0, -1.0, 0.0, 0.0]])
     model = Robust(Hinge(), FeatureDeletion(1)) + _lam + ucm.LinearConstraint(A, 0, 0)
