@@ -30,6 +30,9 @@ from ucm import (
     per_sample,
     pos,
 )
+from ucm.forms import worst_samples
+from ucm.forms.monitor import Monitor, time_of
+from ucm.language.sample_sets import BoundSets
 
 _rng = np.random.default_rng(0)
 _X = _rng.standard_normal((40, 4)) + 0.3
@@ -39,6 +42,7 @@ _f = 0.3 * _rng.random((40, 4))
 _inf = float("inf")
 _factor = per_sample("factor")
 _lam = 0.5 * L2()
+_bound = BoundSets(FeatureDeletion(1), _y[:, None] * _X, _y, np.ones(40))
 
 
 def _deleted(w: Any, k: int) -> Any:
@@ -146,6 +150,37 @@ def test_the_value_is_that_of_the_worst_deletion(k: int) -> None:
             worst = np.maximum(worst, np.logaddexp(0.0, -_y * (left @ w + 0.2)))
         worst = np.maximum(worst, np.logaddexp(0.0, -_y * (_X @ w + 0.2)))
         assert plan.certify(w=w, b=0.2).primal == pytest.approx(worst.sum() + 0.5 * w @ w, rel=1e-12)
+
+
+def test_the_bound_holds_where_the_best_w_is_0() -> None:
+    rng = np.random.default_rng(28)
+    X = rng.standard_normal((int(rng.integers(2, 6)), 5))  # w ends at the rounding of the solver
+    for loss in (Logistic(), ucm.Exponential(), Hinge()):
+        sol = ucm.solve(Robust(loss, FeatureDeletion(5)) + 0.014 * L2(), X, [1, -1, 1, 1])
+        least = ucm.solve(loss + L2(), np.zeros((4, 1)), [1, -1, 1, 1]).objective
+        assert sol.status == "optimal" and sol.objective <= least * (1 + 1e-6)
+
+
+def test_features_far_from_0_need_no_scaling() -> None:
+    model = Robust(Hinge(), _factor @ Ball(0, 1)) + _lam
+    near, far = (ucm.solve(model, _X + c, _y, per_sample={"factor": _F}) for c in (0.0, 1e6))
+    assert far.status == "optimal" and far.objective == pytest.approx(near.objective, rel=1e-5)
+
+
+def test_the_time_limit_holds_for_the_worst_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, solve = [], worst_samples.quiet_solve
+
+    def limited(problem: Any, solver: str, **options: Any) -> None:
+        limits.append(options.get("time_limit", _inf))
+        solve(problem, solver, **options)
+
+    monkeypatch.setattr(worst_samples, "quiet_solve", limited)
+    model = Robust(Hinge(), _factor @ Ball(0, 1)) + 0.5 * L1()
+    sol = ucm.compile(model, _X, _y, per_sample={"factor": _F}).solve(time_limit=600)
+    assert sol.status == "optimal" and limits and max(limits) <= 600
+    with time_of(Monitor(time_limit=1e-9)):
+        late = list(worst_samples.worst_samples(_X, _bound, (), np.ones(4), np.ones(40)))
+    assert len(late) == 1
 
 
 def test_constraints_have_multipliers() -> None:

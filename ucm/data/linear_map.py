@@ -20,6 +20,13 @@ from ucm.data.moments import Matrix, Vec, row_norms, weighted_sums
 _RANK = 8.0  # multiple of the rounding of eigenvalues below which they are 0 in a root
 
 
+def column_sizes(X: Matrix) -> Vec:
+    """Return the largest absolute entry of each feature, 1 for a feature of zeros."""
+    top = abs(X).max(axis=0)
+    top = np.asarray(top.toarray() if sparse.issparse(top) else top, dtype=np.float64).ravel()
+    return np.where(top > 0.0, top, 1.0)
+
+
 class LinearMap(ABC):
     """Abstract linear map A from R^d to the feature space R^n; one pass is one `matvec` and one `rmatvec`.
 

@@ -321,11 +321,11 @@ def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weigh
     other terms, or their parts of the best split, leave of it is a combination of the rows that hold with
     equality.
     """
-    *_, (model, data) = at_worst(model, data, w, b, weights)
     terms: tuple = model.dc()[0].penalties
     sizes = [len(R.A) for _, R in constraints_of(terms, data.n)]
     if not sizes:
         return ()
+    *_, (model, data) = at_worst(model, data, w, b, weights)
     norms: list[ProximalPenalty] = []
     if norms_of(model):  # perturbations add their norm, times the sizes that the weights count
         moved = Perturbations.of(model, data)

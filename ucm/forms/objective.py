@@ -185,12 +185,12 @@ class Composite:
     @property
     def unit_entries(self) -> int:
         """The number of stored entries of the bound data, the unit of half a pass."""
-        return self.stored or self.entries
+        return max(1, self.stored or self.entries)
 
     @property
     def cost(self) -> float:
         """The cost of one product with X and one with its transpose, in passes over the bound data."""
-        return self.entries / max(1, self.unit_entries)
+        return self.entries / self.unit_entries
 
     @property
     def parts(self) -> Iterable[tuple[ConvexLoss, Vec | None]]:

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec, column_sizes
+from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.cvx import quiet_solve
 from ucm.language.parameter import Scope
@@ -21,6 +22,8 @@ from ucm.language.terms import ProximalPenalty
 
 _TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)  # of Clarabel
 _COUNTED = 1e-12  # of the largest weight of a sample: a weight that counts
+_GRACE = 0.1  # least seconds of the program
+_SMALL = 1e-3  # a size of w, in units of the features: below it that of the program
 
 
 def worst_samples(
@@ -30,25 +33,33 @@ def worst_samples(
 
     With the slopes a the latter are the multipliers of `v_i = G_i'x` in the proximal problem of
     `R(x) + sum_i a_i r_i h_i(x)` at w plus a subgradient there. The penalties are of all columns of X, the
-    sets of the first ones.
+    sets of the first ones. The latter need a program, for which the time limit leaves time or not.
     """
     n = moved.G.shape[1]
     yield moved.moved(X, moved.sets.maximisers(moved.images(w[:n])))
-    if slopes is None or not np.isfinite(slopes).all():
+    left = Monitor.within_limit().seconds_left
+    if slopes is None or not np.isfinite(slopes).all() or left < _GRACE:
         return
     z, mass = np.asarray(X.T @ (moved.y * slopes)).ravel(), np.maximum(slopes, 0.0) * moved.sizes
     counted = mass > _COUNTED * mass.max(initial=0.0)
     if not counted.any():
         return
     few = replace(moved, G=moved.G[counted], y=moved.y[counted], sizes=moved.sizes[counted])
-    size, steep = float(np.abs(w).max(initial=0.0)) or 1.0, float(np.abs(z).max(initial=0.0)) or 1.0
+    # in units of the features, and of w, which near 0 is rounding: there of margins of size 1
+    unit = column_sizes(X)
+    unit = np.maximum(unit, 1e-9 * unit.max(initial=0.0))
+    unit[unit == 0.0] = 1.0
+    size = max(float(np.abs(unit * w).max(initial=0.0)), _SMALL) / unit
+    steep = float(np.abs(size * z).max(initial=0.0)) or 1.0
     x, V = cp.Variable(w.size), cp.Variable((int(counted.sum()), moved.images(w[:n]).shape[1]))
-    images = few.images_cvxpy(x[:n]) == V
-    total = 0.5 * cp.sum_squares(x - (w / size + z / steep))
+    point = cp.multiply(size, x)
+    images = few.images_cvxpy(point[:n]) == V
+    total = 0.5 * cp.sum_squares(x - (w / size + size * z / steep))
     total += cp.sum(cp.multiply(mass[counted] / steep, few.sets.cvxpy(V, Scope())))
-    total += sum(R.cvxpy(size * x, 1.0 / (size * steep), Scope()) for R in penalties)
+    total += sum(R.cvxpy(point, 1.0 / steep, Scope()) for R in penalties)
     try:
-        quiet_solve(cp.Problem(cp.Minimize(total), [images]), "CLARABEL", **_TIGHT)
+        options = _TIGHT if np.isinf(left) else _TIGHT | {"time_limit": left}
+        quiet_solve(cp.Problem(cp.Minimize(total), [images]), "CLARABEL", **options)
     except (cp.SolverError, ArithmeticError, ValueError):  # without an answer the first points remain
         return
     if images.dual_value is None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ucm.data.linear_map import column_sizes
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
@@ -21,7 +22,6 @@ from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
 from ucm.numerics.conic_programs import Blocks, absent, accuracy, attempt, ended, numbers
-from ucm.solvers.linear_program import column_sizes
 
 _FIRST_ORDER = ("SCS",)
 _COUNTS = {"CLARABEL": "max_iter", "ECOS": "max_iters", "SCS": "max_iters"}
@@ -194,18 +194,22 @@ def _program(form: Composite, factor: float) -> tuple:
     """
     import cvxpy as cp
 
-    # features scaled to size 1
-    unit = column_sizes(form.X)
+    # features of mean 0, where an intercept takes the means, scaled to size 1
+    X, free = form.X, form.intercept
+    centre = X.mean(axis=0) if free and isinstance(X, np.ndarray) else np.zeros(form.n)
+    X = X - centre if centre.any() else X
+    unit = np.maximum(column_sizes(X), 1e-12 * np.abs(centre))
     unit = np.maximum(unit, 1e-9 * unit.max(initial=0.0))  # least scale of a feature, relative to the largest
     w = cp.multiply(1.0 / unit, cp.Variable(form.n))
-    b, t = cp.Variable() if form.intercept else cp.Constant(0.0), cp.Variable(form.m)
+    level, t = cp.Variable() if free else cp.Constant(0.0), cp.Variable(form.m)
+    scores, b = X @ w + level, level - centre @ w
     plain, tilt = Scope(), form.linear
-    equation = t == cp.multiply(form.y, form.X @ w + b) + form.shift
+    margins = cp.multiply(form.y, scores) + form.shift
+    equation = t == margins
     if isinstance(form, MovedComposite):
         sets = form.moved
         heights = sets.sets.cvxpy(sets.images_cvxpy(w[: sets.G.shape[1]]), plain)
-        margins = cp.multiply(form.y, form.X @ w + b) + form.shift - cp.multiply(sets.sizes, heights)
-        equation = t <= margins
+        equation = t <= margins - cp.multiply(sets.sizes, heights)
     if isinstance(form, FlipComposite):  # the multipliers of flipped losses are the parts of flipped labels
         total, (flips, *others) = form.model.cvxpy(t, w, form.caps, plain)
         return cp.Problem(cp.Minimize(factor * total), [equation, flips, *others]), w, b, equation, [flips]

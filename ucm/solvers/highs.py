@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec, column_sizes
 from ucm.data.options import COUNT, check_fields, optional
 from ucm.errors import ParameterError, SolverError
 from ucm.forms.distance import MinNorm
@@ -49,7 +49,7 @@ from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver, Status, solver_of
 from ucm.language.contracts import Block, Polyhedron
 from ucm.numerics.conic_programs import units
-from ucm.solvers.linear_program import LinearProgram, column_sizes
+from ucm.solvers.linear_program import LinearProgram
 
 Index = NDArray[np.intp]
 

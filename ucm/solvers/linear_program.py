@@ -193,10 +193,3 @@ def _compressed(terms: Sequence[tuple[Index, Matrix]], shape: tuple[int, int]) -
     entries = np.concatenate([np.zeros(0), *(A.data for _, A in parts)])
     A: Matrix = sparse.csr_array((entries, (i, j)), shape=shape)
     return A.nnz, A.indptr[:-1].astype(np.int32), A.indices.astype(np.int32), A.data
-
-
-def column_sizes(X: Matrix) -> Vec:
-    """Return the largest absolute entry of each feature, 1 for a feature of zeros."""
-    top = abs(X).max(axis=0)
-    top = np.asarray(top.toarray() if sparse.issparse(top) else top, dtype=np.float64).ravel()
-    return np.where(top > 0.0, top, 1.0)
