@@ -218,10 +218,11 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
     def certify(self, answer: Answer, tol: float) -> Proof:
         """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven.
 
-        A loss that overflows is no answer, whatever lies beside it; a w outside of the constraints is one.
+        An objective that overflows is of no answer; a w outside of the constraints is one.
         """
-        proof = self._proof(answer, tol)
-        answered = np.isfinite(proof.objective) or self.split.G.penalty.value(answer.plane[0]) == np.inf
+        proof, (w, _) = self._proof(answer, tol), answer.plane
+        outside = np.isfinite(w @ w) and self.split.G.penalty.value(w) == np.inf
+        answered = np.isfinite(proof.objective) or outside
         if not self.split.convex or not answered or is_proven(proof.certificate, tol):
             return proof
         w, b = self.split.constant().plane
