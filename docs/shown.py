@@ -68,6 +68,7 @@ LOSSES = {
     "Ramp": ucm.Ramp(Param("mu", 1.0)),
     "WorstMean": ucm.WorstMean(ucm.Hinge(), weights=ucm.CappedSimplex(1 / Param("beta", 0.5), relative=True)),
     "Robust": ucm.Robust(ucm.Hinge(), within=ucm.Ball(0, Param("r", 0.5))),
+    "FeatureDeletion": ucm.FeatureDeletion(1),
     "WassersteinObjective": ucm.WassersteinObjective(ucm.Hinge(), eps=0.1, kappa=1.0),
     "Objective": ucm.models.svm(0.5),
 }
@@ -155,10 +156,16 @@ def _loss(ax: Any, name: str) -> None:
     loss = loss.loss if isinstance(loss, ucm.Objective) else loss
     t = np.linspace(-2.0, 3.0, 301)
     others = [0.0] if isinstance(loss, ucm.WorstMean) else []
-    lost = 0.5 if isinstance(loss, ucm.Robust) else 0.0  # r ||w||_2
+    where = {
+        ucm.Robust: "where w has the norm 1",
+        ucm.FeatureDeletion: "a hinge loss; a feature adds 0.5 to t",
+    }
+    lost = 0.5 if type(loss) in where else 0.0  # r ||w||_2, or the largest part of the margin
+    title = where.get(type(loss))
+    loss = ucm.Hinge() if isinstance(loss, ucm.FeatureDeletion) else loss
     ax.plot(t, [loss.value(np.array([x - lost, *others])) for x in t], color=_ink()[0])
-    if lost:
-        ax.set_title("where w has the norm 1", fontsize=8)
+    if title:
+        ax.set_title(title, fontsize=8)
     if others:
         ax.set_title("of two samples, one with the margin t, one with 0", fontsize=8)
     ax.plot(t, t <= 0.0, color=_ink()[2], lw=1, ls="--")

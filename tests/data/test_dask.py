@@ -496,7 +496,7 @@ def test_a_killed_worker_does_not_change_the_answer() -> None:
             assert found.status == "optimal" and found.stats.reads == whole.stats.reads
             assert found.objective == pytest.approx(whole.objective, rel=1e-12)
             assert np.asarray(found.weights) == pytest.approx(np.asarray(whole.weights), abs=1e-12)
-        rows = ucm.solve(NU, ucm.open_rows(*given, timeout=0.5))
+        rows = ucm.solve(NU, ucm.open_rows(*given, timeout=3.0))
         cluster.scale(0)
         while client.nthreads():
             time.sleep(0.05)

@@ -106,6 +106,8 @@ def test_the_eight_models_print_their_splits() -> None:
 def test_splits_are_subtractions_at_random_points() -> None:
     generator = np.random.default_rng(0)
     for objective in OBJECTIVES:
+        if "shapes" in objective.needs:
+            continue  # its losses are no function of the margins
         G, H = objective.dc()
         for _ in range(3):
             t, w = 2 * generator.standard_normal(9), 2 * generator.standard_normal(4)

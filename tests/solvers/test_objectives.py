@@ -81,7 +81,7 @@ def ordinary(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((m, n)) + y[:, None] * rng.uniform(0, 1), y
 
 
-def height_of(objective: Objective, X: Any, y: Any, w: Any, b: float, weights: Any = None) -> float:
+def height_of(objective: Objective, X: Any, y: Any, w: Any, b: Any, weights: Any = None) -> float:
     """The objective at (w, b); a deleted feature takes the largest part off a margin."""
     margin = y * (X @ w + b)
     if objective == Robust(Hinge(), FeatureDeletion(1)) + 0.5 * L2():

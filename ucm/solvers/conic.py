@@ -24,6 +24,7 @@ from ucm.language.terms import loss_cvxpy
 from ucm.numerics.conic_programs import Blocks, absent, accuracy, attempt, ended, numbers
 
 _FIRST_ORDER = ("SCS",)
+_FAR = 10.0  # of its range: the mean of a feature that is taken away
 _COUNTS = {"CLARABEL": "max_iter", "ECOS": "max_iters", "SCS": "max_iters"}
 _LEFT: dict[Status, str] = {
     "converged": "", "interrupted": "", "max_iter": "the limit of iterations came first; raise max_iter",
@@ -194,9 +195,11 @@ def _program(form: Composite, factor: float) -> tuple:
     """
     import cvxpy as cp
 
-    # features of mean 0, where an intercept takes the means, scaled to size 1
-    X, free = form.X, form.intercept
-    centre = X.mean(axis=0) if free and isinstance(X, np.ndarray) else np.zeros(form.n)
+    # features far from 0 of mean 0, where an intercept takes the means; all scaled to size 1
+    X, free, centre = form.X, form.intercept, np.zeros(form.n)
+    if free and isinstance(X, np.ndarray):
+        mean = X.mean(axis=0)
+        centre = np.where(np.abs(mean) > _FAR * np.ptp(X, axis=0), mean, 0.0)
     X = X - centre if centre.any() else X
     unit = np.maximum(column_sizes(X), 1e-12 * np.abs(centre))
     unit = np.maximum(unit, 1e-9 * unit.max(initial=0.0))  # least scale of a feature, relative to the largest
