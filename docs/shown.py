@@ -158,7 +158,7 @@ def _loss(ax: Any, name: str) -> None:
     others = [0.0] if isinstance(loss, ucm.WorstMean) else []
     where = {
         ucm.Robust: "where w has the norm 1",
-        ucm.FeatureDeletion: "a hinge loss; a feature adds 0.5 to t",
+        ucm.FeatureDeletion: "a hinge loss; the largest y x_j w_j is 0.5",
     }
     lost = 0.5 if type(loss) in where else 0.0  # r ||w||_2, or the largest part of the margin
     title = where.get(type(loss))

@@ -141,17 +141,20 @@ def _certify_moved(
 
     The problem of any points of the sets bounds it from below; that of the worst points for w has its value.
     """
-    best, w = None, normal.w
-    for plain, moved in at_worst(model, data, w, b, slopes):
-        found = certify_objective(plain, moved, FeatureNormal(moved.X, w), b, slopes, tol, multipliers)
-        if best is None:
-            best = found
-        elif found.violation <= INSIDE and not best.dual >= found.dual:
+
+    def certified(plain: Objective, moved: Data) -> Certificate:
+        return certify_objective(plain, moved, FeatureNormal(moved.X, normal.w), b, slopes, tol, multipliers)
+
+    points = at_worst(model, data, normal.w, b, slopes)
+    best = certified(*next(points))
+    if is_proven(best, tol):
+        return best
+    for plain, moved in points:
+        found = certified(plain, moved)
+        if found.violation <= INSIDE and not best.dual >= found.dual:
             at_zero, wrong = _loss(plain, data, np.zeros(data.m)), fault("a set of perturbations", model)
             best = of_objective(best.primal, found.dual, found.violation, at_zero, kind="global", wrong=wrong)
-        if is_proven(best, tol):
-            break
-    return best  # type: ignore[return-value]
+    return best
 
 
 def at_worst(

@@ -90,11 +90,11 @@ class FlippedSamples:
             weights = np.concatenate([c - part * r, part * r])
             return SampleDual([(model.loss, weights)], y, margin, part * slopes, None, free=self.free)
 
-        part, a = 0.0, each
+        part, a, spent = 0.0, each, kappa * float(r.sum()) if r.any() else 0.0
         for _ in range(_MOVES):
             a = point(1.0, each).combination
             terms_of_z = norm(np.asarray(abs(X).T @ np.abs(a), dtype=float).ravel(), dual)
-            z, spent = np.asarray(X.T @ a).ravel(), kappa * float(r.sum()) if r.any() else 0.0
+            z = np.asarray(X.T @ a).ravel()
             length = norm(z, dual) + _ROUNDING * terms_of_z
             size = length + spent
             last, part = part, min(1.0, value(model.eps) / size) if size > 0.0 else 1.0
@@ -103,8 +103,7 @@ class FlippedSamples:
             short = max(length + spent - value(model.eps), 0.0) / length
             moved = point(1.0, each).moved(as_dense(X), short * z)
             each = each if moved is None else y * moved.combination
-        cost = part * kappa * float(r.sum()) if r.any() else 0.0
-        R = CombinedPenalty((ScaledPenalty(max(value(model.eps) - cost, 0.0), model.length),))
+        R = CombinedPenalty((ScaledPenalty(max(value(model.eps) - part * spent, 0.0), model.length),))
         return lower_bound(point(part, y * a), FeatureNormal(X, self.w), R, np.zeros(self.w.size))
 
     def _fitting(self, slopes: Vec | None) -> Vec:

@@ -62,7 +62,7 @@ def worst_samples(
         quiet_solve(cp.Problem(cp.Minimize(total), [images]), "CLARABEL", **options)
     except (cp.SolverError, ArithmeticError, ValueError):  # without an answer the first points remain
         return
-    if images.dual_value is None:
+    if images.dual_value is None or not np.isfinite(images.dual_value).all():
         return
     C = moved.sets.maximisers(moved.images(w[:n]))
     C[counted] = moved.sets.members(images.dual_value / (mass[counted] / steep)[:, None])
