@@ -17,7 +17,7 @@ import ucm.solvers
 from ucm import neg, pos
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "ucm"
+PACKAGE = Path(ucm.__file__).resolve().parent  # an installed one, outside of the checkout
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 # Low to high. A module imports only from its own floor or a lower one, for types too.
@@ -44,8 +44,13 @@ MODULES = {"ucm." + ".".join(f.relative_to(PACKAGE).with_suffix("").parts) for f
 MODULES = {name.removesuffix(".__init__") for name in MODULES} | {"ucm"}
 
 
+def place(file: Path) -> str:
+    """The path of a module from the folder of the package on."""
+    return str(file.relative_to(PACKAGE.parent))
+
+
 def module_name(file: Path) -> str:
-    parts = file.relative_to(ROOT).with_suffix("").parts
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -92,7 +97,7 @@ def statements(file: Path) -> Iterator[tuple[str, str, ast.stmt, str, bool, bool
     """The imports of a file: where it stands, its module, and what `imports` yields."""
     here = module_name(file)
     for node, module, inside, typing in imports(tree_of(file)):
-        yield f"{file.relative_to(ROOT)}:{node.lineno}: {module}", here, node, module, inside, typing
+        yield f"{place(file)}:{node.lineno}: {module}", here, node, module, inside, typing
 
 
 @cache
@@ -186,7 +191,7 @@ def test_there_is_no_import_cycle() -> None:
 
 def test_no_assert_guards_against_a_user_error() -> None:
     assert [
-        f"{file.relative_to(ROOT)}:{node.lineno}"
+        f"{place(file)}:{node.lineno}"
         for file in FILES
         for node in ast.walk(tree_of(file))
         if isinstance(node, ast.Assert)
@@ -196,7 +201,7 @@ def test_no_assert_guards_against_a_user_error() -> None:
 def test_no_module_changes_the_filters_of_warnings() -> None:
     """They hold for all threads of the process."""
     words = re.compile("catch_warnings|filterwarnings|simplefilter|showwarning")
-    assert [str(file.relative_to(ROOT)) for file in FILES if words.search(file.read_text("utf-8"))] == []
+    assert [place(file) for file in FILES if words.search(file.read_text("utf-8"))] == []
 
 
 def test_importing_ucm_loads_nothing_heavy() -> None:
