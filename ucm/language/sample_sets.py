@@ -136,7 +136,11 @@ class PerSampleImage(SampleSets):
         q = dual_exponent(self.set.p)
         if q in (1.0, 2.0, np.inf):
             return cp.norm(V, q, axis=1)
-        return cp.hstack([cp.pnorm(V[i], q, approx=False) for i in range(V.shape[0])])  # it takes no axis
+        # one cone for all rows, as cp.pnorm takes no axis: |v_j| <= s_j^(1/q) t^(1 - 1/q) with sum_j s_j = t
+        t, s = cp.Variable((V.shape[0], 1), name="t"), cp.Variable(V.shape, name="s")
+        s_t_v = (cp.vec(x, order="F") for x in (s, t @ np.ones((1, V.shape[1])), V))
+        inside = [cp.PowCone3D(*s_t_v, 1.0 / q), cp.sum(s, axis=1) == t[:, 0]]
+        return t[:, 0] + cp.indicator(inside)
 
     def __repr__(self) -> str:
         return f"{self.factor!r} @ {in_parentheses(repr(self.set))}"
