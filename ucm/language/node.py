@@ -376,18 +376,29 @@ class Node(metaclass=Kind):
 
     def without_ranges(self) -> Self:
         """Return the declaration without the ranges of its parameters, for searches beyond their ends."""
-        return self._mapped(lambda node: node.without_ranges())
+        return self.rewritten(lambda node: node.without_own_ranges())
+
+    def without_own_ranges(self) -> Node:
+        """Return the node without ranges of its own, which expressions have."""
+        return self
 
     def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
         """Return the declaration with new values, and other new fields, of the named `Param`s."""
-        return self._mapped(lambda node: node._changed(changes, **fields)) if changes else self
+        return self.rewritten(lambda node: node.changed_alone(changes, fields)) if changes else self
 
-    def _mapped(self, change: Callable[[Node], Node]) -> Self:
-        """Return the node with `change` applied to its child nodes, or the node itself without parameters."""
-        if not self._params:
-            return self
-        new = {name: each(getattr(self, name), change) for name in self._names}
-        return replace(self, **new)  # type: ignore[type-var]
+    def changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Node:
+        """Return a `Param` with its new value and fields, any other node unchanged."""
+        return self
+
+    def rewritten(self, change: Callable[[Node], Node]) -> Self:
+        """Return the declaration with `change(node)` in place of every uppermost node that it changes."""
+        new = change(self)
+        if new is not self:
+            return new  # type: ignore[return-value]
+        values = [getattr(self, name) for name in self._names]
+        others = [each(x, lambda node: node.rewritten(change)) for x in values]
+        same = all(a is b for a, b in zip(_among(tuple(values)), _among(tuple(others)), strict=True))
+        return self if same else replace(self, **dict(zip(self._names, others, strict=True)))  # type: ignore[type-var]
 
     # --- identity --------------------------------------------------------------------------
     def __eq__(self, other: object) -> bool:

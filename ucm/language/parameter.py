@@ -52,8 +52,8 @@ class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
         parameter occurs twice, or in a sum in a denominator.
         """
 
-    def without_ranges(self) -> Self:
-        return replace(super().without_ranges(), ranges=())
+    def without_own_ranges(self) -> Self:
+        return replace(self, ranges=()).without_ranges() if self.ranges else self
 
     def __bool__(self) -> bool:
         return True
@@ -146,9 +146,9 @@ class Param(Expression):
     def inverse(self, name: str) -> Callable[[float], float] | None:
         return float
 
-    def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
+    def changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Self:
         if self.name not in changes:
-            return super()._changed(changes, **fields)
+            return self
         ranges = tuple(r._changed(changes, **fields) for r in self.ranges)
         return replace(self, ranges=ranges, value=changes[self.name], **fields)
 

@@ -10,8 +10,7 @@ For the sets of this module, symmetric and equal up to a factor r_i >= 0, `h_i =
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -25,13 +24,7 @@ from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, DataError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import (
-    Node,
-    Notation,
-    converted,
-    each,
-    operator,
-)
+from ucm.language.node import Node, Notation, converted, operator
 from ucm.language.objective import Objective, multiple, multiplied
 from ucm.language.parameter import Scalar, Scope, value, with_value
 from ucm.language.penalties.combined import CombinedPenalty
@@ -47,7 +40,6 @@ from ucm.language.statistics.affine import (
     ConstantVector,
     MatrixNode,
     Origin,
-    Statistic,
     VectorNode,
 )
 from ucm.language.terms import NEGLIGIBLE, Bound, ConvexLoss, ProximalPenalty, Subgroup
@@ -377,26 +369,17 @@ class Robust(ConvexLoss):
 
 def without_perturbations(loss: Sort) -> Sort:
     """Return a loss with every `Robust` in it replaced by its loss."""
-    match loss:
-        case Robust():
-            return loss.loss  # type: ignore[return-value]
-    return _rewritten(loss, Robust, without_perturbations)
+    return loss.rewritten(lambda node: node.loss if isinstance(node, Robust) else node)
 
 
 def with_statistics(declared: Sort, data: Data) -> Sort:
     """Return a declaration with the covariances of its sets evaluated to matrices."""
-    match declared:
-        case MatrixNode():
-            return ConstantMatrix(declared.evaluate(data))  # type: ignore[return-value]
-    return _rewritten(declared, Statistic, lambda node: with_statistics(node, data))
 
+    def evaluated(node: Node) -> Node:
+        varies = isinstance(node, MatrixNode) and not isinstance(node, ConstantMatrix)
+        return ConstantMatrix(node.evaluate(data)) if varies else node
 
-def _rewritten(declared: Sort, kind: type[Node], change: Callable[[Node], Node]) -> Sort:
-    """Return a declaration with `change` applied to its child nodes, or itself without nodes of a kind."""
-    if not declared.nodes_of_type(kind):
-        return declared
-    new = {name: each(getattr(declared, name), change) for name in declared._names}
-    return replace(declared, **new)  # type: ignore[type-var]
+    return declared.rewritten(evaluated)
 
 
 class Perturbations:
