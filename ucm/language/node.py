@@ -20,6 +20,7 @@ from typing import (
     ClassVar,
     Generic,
     Literal,
+    NoReturn,
     Self,
     TypeVar,
     Union,
@@ -162,15 +163,20 @@ def restricted(
     kw_only: bool = False,
     error: type[UCMError] = CompositionError,
 ) -> Any:
-    """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy."""
+    """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy.
+
+    Where the field takes no numbers, these words refuse a value of another type, too.
+    """
+
+    def refuse(got: str, where: str) -> NoReturn:
+        raise error(f"{where}: {words}, got {got}; {remedy}")
 
     def check(x: object, where: str) -> None:
-        if not holds(getattr(x, "value", x)):
+        if not holds(_number_of(x)):
             got = with_value(x)
-            got = got if len(got) <= 200 else brief(x)
-            raise error(f"{where}: {words}, got {got}; {remedy}")
+            refuse(got if len(got) <= 200 else brief(x), where)
 
-    return field(default=default, kw_only=kw_only, metadata={"check": check})
+    return field(default=default, kw_only=kw_only, metadata={"check": check, "refuse": refuse})
 
 
 def not_negative(noun: str, remedy: str, *, default: Any = MISSING, kw_only: bool = False) -> Any:
@@ -182,9 +188,15 @@ def not_negative(noun: str, remedy: str, *, default: Any = MISSING, kw_only: boo
     return restricted(holds, f"the {noun} must be at least 0", remedy, default=default, kw_only=kw_only)
 
 
+def _number_of(x: Any) -> Any:
+    """Return the value of a scalar with parameters, and anything else itself; a loss has a method `value`."""
+    number = getattr(x, "value", x)
+    return x if callable(number) else number
+
+
 def with_value(x: Any) -> str:
     """Return the source text of a field value for a message, with the value of an arithmetic expression."""
-    number = getattr(x, "value", x)
+    number = _number_of(x)
     derived = number is not x and x not in x._params.values()
     return f"{x!r} = {number:.6g}" if derived else source(x)
 
@@ -501,9 +513,24 @@ def _rules(cls: type[Node]) -> list[tuple[str, Any, Callable[[object, str], obje
     """Return for each field its name, converter, the function to the stored form of a value, and check."""
     hints = _hints(cls)
     return [
-        (f.name, f.metadata.get("converter"), _stored_as(hints.get(f.name, Any)), f.metadata.get("check"))
+        (f.name, f.metadata.get("converter"), _stored(f, hints.get(f.name, Any)), f.metadata.get("check"))
         for f in _in_order(cls)
     ]
+
+
+def _stored(f: Field[Any], hint: Any) -> Callable[[object, str], object]:
+    """Return `_stored_as(hint)`, with the words of a restriction for values of another type."""
+    stored, refuse = _stored_as(hint), f.metadata.get("refuse")
+    if refuse is None or {float, int} & {hint, *get_args(hint)}:
+        return stored
+
+    def stored_or_refused(x: object, where: str) -> object:
+        try:
+            return stored(x, where)
+        except CompositionError:
+            refuse(brief(x), where.partition(":")[0])
+
+    return stored_or_refused
 
 
 def _hints(cls: type) -> dict[str, Any]:

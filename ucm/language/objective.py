@@ -25,7 +25,6 @@ from ucm.language.node import (
     Notation,
     RotationInvariant,
     SolvableModel,
-    converted,
     in_parentheses,
     operator,
     restricted,
@@ -283,16 +282,6 @@ class PenaltySum(TermSum, Penalty):
 
 
 # --- objectives -----------------------------------------------------------------------------------
-def _quantity(offset: object, where: str = "") -> PerSample | None:
-    match offset:
-        case PerSample() | None:
-            return offset
-    raise CompositionError(
-        f"{where}: offset is a quantity of each sample, whose values come with the samples, got "
-        f'{brief(offset)}; write with_offset(per_sample("offset")) and fit(X, y, offset=values)'
-    )
-
-
 class Objective(SolvableModel, Term, RotationInvariant):
     """The model `min over w, b of sum_i l(y_i (w'x_i + b + o_i)) + R(w)`: a loss plus a penalty.
 
@@ -335,7 +324,12 @@ class Objective(SolvableModel, Term, RotationInvariant):
     scaling: float = restricted(
         lambda x: 0.0 < x < math.inf, "scaling is a positive finite number", "leave it out for 1", default=1.0
     )
-    offset: PerSample | None = converted(converter=_quantity, default=None)
+    offset: PerSample | None = restricted(
+        lambda _: True,
+        "offset is a quantity of each sample, whose values come with the samples",
+        'write with_offset(per_sample("offset")) and fit(X, y, offset=values)',
+        default=None,
+    )
 
     def with_offset(self, offset: PerSample | None) -> Objective:
         """Return the objective whose scores are `w'x_i + b + o_i`, o_i a value that is known for each sample.

@@ -20,7 +20,15 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import OPERATORS, Node, RotationInvariant, as_number, number_source, with_value
+from ucm.language.node import (
+    OPERATORS,
+    Node,
+    RotationInvariant,
+    as_number,
+    number_source,
+    restricted,
+    with_value,
+)
 from ucm.language.notation import Notation
 
 
@@ -117,7 +125,9 @@ class Param(Expression):
     {'nu': 0.528}
     """
 
-    name: str
+    name: str = restricted(
+        str.isidentifier, "the name must be a Python identifier", 'write for example Param("nu", 0.3)'
+    )
     value: float
     relative: bool = False
 
@@ -125,11 +135,6 @@ class Param(Expression):
         if isinstance(self.value, float) and math.isnan(self.value):  # the check of fields names no parameter
             raise CompositionError(f"Param({self.name!r}): expected a number, got nan; write for example 0.3")
         super().__post_init__()
-        if not self.name.isidentifier():
-            raise CompositionError(
-                f"Param: the name must be a Python identifier, got {brief(self.name)}; "
-                'write for example Param("nu", 0.3)'
-            )
         if self.relative and not 0.0 <= self.value <= 1.0:
             raise CompositionError(
                 f"Param({self.name!r}): a relative size is a fraction of the admissible interval, in [0, 1], "

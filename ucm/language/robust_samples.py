@@ -24,7 +24,7 @@ from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, DataError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node, Notation, converted, operator
+from ucm.language.node import Node, Notation, converted, operator, restricted
 from ucm.language.objective import Objective, multiple, multiplied
 from ucm.language.parameter import Scalar, Scope, value, with_value
 from ucm.language.penalties.combined import CombinedPenalty
@@ -181,22 +181,6 @@ def _image(M: Matrix, U: UncertaintySet, c: Scalar) -> list[tuple[Scalar, Proxim
 
 
 # --- the loss -----------------------------------------------------------------------------------------
-def _falling(loss: object, where: str = "") -> ConvexLoss:
-    match loss:
-        case ConvexLoss(moves="") if loss.lowest() >= 0.0:
-            return loss
-        case ConvexLoss(moves=""):
-            raise CompositionError(
-                f"{where}: expected a loss that never rises with the margin, got {brief(loss)}, whose worst "
-                "point may lie on either side; take Hinge(2) or Logistic()"
-            )
-    raise CompositionError(
-        f"{where}: expected one convex loss of single samples such as Hinge(), got {brief(loss)}; add "
-        "losses, as Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around "
-        "them, as WorstMean(Robust(Hinge(), U), D)"
-    )
-
-
 def _parts(within: object) -> tuple[PerSample | None, UncertaintySet | None]:
     """Return the quantity of each sample and the set that are multiplied; None for what there is not."""
     match within:
@@ -275,7 +259,13 @@ class Robust(ConvexLoss):
     def moves(self) -> str:
         return "shapes" if isinstance(self.within, SampleSets) else "perturbations"
 
-    loss: ConvexLoss = converted(converter=_falling)
+    loss: ConvexLoss = restricted(
+        lambda loss: not loss.moves and loss.lowest() >= 0.0,
+        "expected one convex loss of single samples that never rises with the margin, such as Hinge()",
+        "for LeastSquares(), whose worst point may lie on either side, take Hinge(2); add losses, as "
+        "Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around them, as "
+        "WorstMean(Robust(Hinge(), U), D)",
+    )
     within: UncertaintySet | PerSampleMultiple | SampleSets = converted(converter=_perturbations)
 
     @property

@@ -82,15 +82,11 @@ class PerSampleImage(SampleSets):
     """
 
     factor: PerSample
-    set: Ball
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.set.center, Origin):
-            raise CompositionError(
-                f"{self!r}: expected a ball about 0 in any number of dimensions, got {brief(self.set)}; "
-                "write Ball(0, r, p)"
-            )
+    set: Ball = restricted(
+        lambda U: isinstance(U.center, Origin),
+        "expected a ball about 0 in any number of dimensions",
+        "write Ball(0, r, p)",
+    )
 
     @property
     def size(self) -> Scalar:
@@ -152,10 +148,6 @@ class PerSampleImage(SampleSets):
         return f"{self.factor.formula(notation)} {in_parentheses(self.set.formula(notation))}"
 
 
-def _whole(k: object) -> bool:
-    return k >= 1.0 and k % 1.0 == 0.0  # type: ignore[operator]
-
-
 class FeatureDeletion(SampleSets):
     """The sets of perturbations that set up to k features of a sample to 0, of `Robust`.
 
@@ -188,7 +180,11 @@ class FeatureDeletion(SampleSets):
     0.2
     """
 
-    k: Scalar = restricted(_whole, "k is a whole number of features, at least 1", "leave Robust out for none")
+    k: Scalar = restricted(
+        lambda k: k >= 1.0 and k % 1.0 == 0.0,
+        "k is a whole number of features, at least 1",
+        "leave Robust out for none",
+    )
 
     def check_features(self, n: int) -> None:
         if value(self.k) > n:

@@ -11,25 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Notation, converted, restricted, source
+from ucm.language.node import Notation, restricted, source
 from ucm.language.objective import ConvexPart, Need, Objective, multiplied
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.penalties.norms import Norm
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import Bound, ConvexLoss, Subgroup
-
-
-def _lipschitz(loss: object, where: str = "") -> ConvexLoss:
-    match loss:
-        case ConvexLoss(ends=(0.0, 1.0), counted=None, moves=""):
-            return loss
-    raise CompositionError(
-        f"{where}: expected a convex loss of all samples with slopes of minus the margin from 0 to 1, as "
-        f"Hinge() or Logistic(), got {brief(loss)}; for the 0-1 loss and the ramp loss the worst "
-        "distribution gives no convex problem"
-    )
 
 
 class Flipped(ConvexLoss):
@@ -115,7 +104,11 @@ class WassersteinObjective(Objective):
 
     needs: ClassVar[frozenset[Need]] = frozenset({"flips"})  # type: ignore[assignment]
 
-    loss: ConvexLoss = converted(converter=_lipschitz)
+    loss: ConvexLoss = restricted(
+        lambda loss: loss.ends == (0.0, 1.0) and loss.counted is None and not loss.moves,
+        "expected a convex loss of all samples with slopes of minus the margin from 0 to 1, as Hinge()",
+        "for the 0-1 loss and the ramp loss the worst distribution gives no convex problem",
+    )
     penalty: ClassVar[Any] = property(lambda self: multiplied(self.eps, self.length))
     eps: Scalar = restricted(
         lambda x: 0.0 < x < math.inf,
