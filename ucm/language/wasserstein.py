@@ -13,7 +13,7 @@ import numpy as np
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Notation, restricted, source
+from ucm.language.node import Node, Notation, restricted
 from ucm.language.objective import ConvexPart, Need, Objective, multiplied
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.penalties.norms import Norm
@@ -224,9 +224,4 @@ class WassersteinObjective(Objective):
             f"{notation.under('min', below)} {price} + {mean}", f"{t} = {y}{self.score(x, notation)}"
         )
 
-    def __repr__(self) -> str:
-        words = [repr(self.loss), f"eps={source(self.eps)}"]
-        words += [f"kappa={source(self.kappa)}"] if self.kappa != math.inf else []
-        words += [f"norm={source(self.norm)}"] if self.norm != 2.0 else []
-        words += ["intercept=None"] if self.intercept is None else []
-        return f"{type(self).__name__}({', '.join(words)})"
+    __repr__ = Node.__repr__

@@ -226,9 +226,6 @@ class WeightSet(DomainImage):
         population = float(data.factors.sum()), data.count("pos"), data.count("neg")
         return SampleWeights(rows.size, None if weights is None else weights[rows], population=population)
 
-    def variable(self, dim: int, scope: Scope) -> cp.Expression:
-        return cp.Variable(dim, name="q") / (dim if scope.scaled else 1)
-
     def __repr__(self) -> str:
         return repr(self.of)
 

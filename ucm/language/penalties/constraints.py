@@ -423,17 +423,13 @@ def joined(terms: tuple[Any, ...], n: int) -> tuple[Any, ...]:
     """Return the penalties of n features with several constraints as one, so that it has a projection."""
     constraints = constraints_of(terms, n)
     bases = [split_scalar(terms[k])[1] for k, _ in constraints]
-    if len(bases) < 2 or not any(isinstance(R, LinearConstraint) for R in bases):
+    if len(bases) < 2:
         return terms
     left = [R for k, R in enumerate(terms) if k not in dict(constraints)]
-    whole = merged([R for _, R in constraints])
-    if not any(type(R) is LinearConstraint for R in bases):  # all are bounds of single weights
-        lb, ub = np.full(n, -np.inf), np.full(n, np.inf)
-        for row, low, high in zip(whole.matrix, *whole.bounds, strict=True):
-            at = int(np.argmax(row))
-            lb[at], ub[at] = max(lb[at], low), min(ub[at], high)
-        return (*left, Bounds(lb, ub))
-    return (*left, whole)
+    if all(isinstance(R, Bounds) for R in bases):
+        lows, highs = zip(*(R.bounds for R in bases), strict=True)
+        return (*left, Bounds(functools.reduce(np.maximum, lows), functools.reduce(np.minimum, highs)))
+    return (*left, merged([R for _, R in constraints]))
 
 
 def check_constraints(penalty: Penalty, n: int) -> None:

@@ -15,7 +15,7 @@ from ucm.data.validation import read_groups
 from ucm.data.weights import members
 from ucm.errors import CompositionError, DataError, brief
 from ucm.language.contracts import FeatureNode, SampleWeights
-from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, axes, restricted, source
+from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, axes, restricted
 from ucm.language.parameter import Scalar
 from ucm.language.statistics.affine import MatrixNode, VectorNode
 
@@ -269,9 +269,6 @@ class PooledMean(VectorNode, RotationInvariant):
             raise missing
         return mean / total
 
-    def __repr__(self) -> str:
-        return f"PooledMean({self.first!r}, {self.second!r})"
-
     def formula(self, notation: Notation) -> str:
         parts = (part.subscript(notation) for part in (self.first, self.second))
         return notation.sub(notation.bar("x"), notation.union.join(parts))
@@ -372,10 +369,6 @@ class Points(SampleNode):
 
     def each(self, notation: Notation) -> str:
         return notation.sub("c", "i")
-
-    def __repr__(self) -> str:
-        weights = "" if self.weights is None else f", weights={source(self.weights)}"
-        return f"Points({source(self.points)}{weights})"
 
     def formula(self, notation: Notation) -> str:
         return notation.array(self.points)
