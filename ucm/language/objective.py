@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -114,52 +115,72 @@ class TermSum(Term, RotationInvariant):
 
 
 # --- losses ---------------------------------------------------------------------------------------
-class ScaledLoss(TermMultiple, ConvexLoss):
-    """A multiple of a convex loss.
+class DerivedLoss(ConvexLoss):
+    """A loss `c l` by the convex loss l, `inner`; c = 1 by default.
 
-    With the factor c, `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is c times the
-    proximal map of `(t / c) l*` at v / c.
+    `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is c times that of `(t / c) l*` at
+    v / c.
     """
 
-    term: ConvexLoss
+    @property
+    @abstractmethod
+    def inner(self) -> ConvexLoss:
+        """The loss l."""
+
+    def c(self) -> float:
+        """Return the present value of the factor."""
+        return 1.0
 
     def each(self, margin: Vec) -> Vec:
-        return self.c() * self.term.each(margin)
+        return self.c() * self.inner.each(margin)
 
     @property
     def moves(self) -> str:
-        return self.term.moves
+        return self.inner.moves
 
     @property
     def offset(self) -> float:
-        return self.term.offset
+        return self.inner.offset
 
     def slope(self) -> float | None:
-        slope = self.term.slope()
+        slope = self.inner.slope()
         return None if slope is None else self.c() * slope
 
     def smooth(self) -> bool:
-        return self.term.smooth()
+        return self.inner.smooth()
 
     def conjugate(self, s: Vec) -> Vec:
         c = self.c()
-        return c * self.term.conjugate(s / c)
+        return c * self.inner.conjugate(s / c)
 
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         c = self.c()
-        return c * self.term.conjugate_prox(v / c, t / c)
+        return c * self.inner.conjugate_prox(v / c, t / c)
 
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         c = self.c()
-        return self.term.conjugate_prox_slope(v / c, t / c, s / c)
+        return self.inner.conjugate_prox_slope(v / c, t / c, s / c)
 
     def gradient(self, u: Vec) -> Vec:
-        return self.c() * self.term.gradient(u)
+        return self.c() * self.inner.gradient(u)
 
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         c = self.c()
-        height, domain = self.term.conjugate_cvxpy(s / c)
+        height, domain = self.inner.conjugate_cvxpy(s / c)
         return c * height, domain
+
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        return self.inner.cvxpy(margin, factor, scope)
+
+
+class ScaledLoss(TermMultiple, DerivedLoss):
+    """A multiple of a convex loss."""
+
+    term: ConvexLoss
+
+    @property
+    def inner(self) -> ConvexLoss:
+        return self.term
 
     def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return self.term.cvxpy(margin, factor * self.factor, scope)

@@ -25,7 +25,7 @@ from ucm.errors import CompositionError, DataError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node, Notation, converted, operator, restricted
-from ucm.language.objective import Objective, multiple, multiplied
+from ucm.language.objective import DerivedLoss, Objective, multiple, multiplied
 from ucm.language.parameter import Scalar, Scope, value, with_value
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.norms import L1, Norm
@@ -42,7 +42,7 @@ from ucm.language.statistics.affine import (
     Origin,
     VectorNode,
 )
-from ucm.language.terms import NEGLIGIBLE, Bound, ConvexLoss, ProximalPenalty, Subgroup
+from ucm.language.terms import NEGLIGIBLE, ConvexLoss, ProximalPenalty, Subgroup
 
 Sort = TypeVar("Sort", bound=Node)
 _REMEDY = (
@@ -215,7 +215,7 @@ def _perturbations(U: object, where: str = "") -> UncertaintySet | PerSampleMult
     return U  # type: ignore[return-value]
 
 
-class Robust(ConvexLoss):
+class Robust(DerivedLoss):
     """The loss of the worst point of a set about each sample, `sum_i max over d in U_i of l(t_i + y_i w'd)`.
 
     l never rises with the margin t, so that it is `l(t_i - h_i(w))`, h_i the support function of U_i. The
@@ -324,29 +324,8 @@ class Robust(ConvexLoss):
         return r
 
     @property
-    def offset(self) -> float:
-        return self.loss.offset
-
-    def slope(self) -> float | None:
-        return self.loss.slope()
-
-    def smooth(self) -> bool:
-        return self.loss.smooth()
-
-    def each(self, margin: Vec) -> Vec:
-        return self.loss.each(margin)
-
-    def conjugate(self, s: Vec) -> Vec:
-        return self.loss.conjugate(s)
-
-    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
-        return self.loss.conjugate_prox(v, t)
-
-    def gradient(self, u: Vec) -> Vec:
-        return self.loss.gradient(u)
-
-    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        return self.loss.cvxpy(margin, factor, scope)
+    def inner(self) -> ConvexLoss:
+        return self.loss
 
     def formula(self, notation: Notation) -> str:
         t, (c, norms) = notation.sub("t", "i"), self.support
