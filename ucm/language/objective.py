@@ -440,15 +440,20 @@ class Objective(SolvableModel, Term, RotationInvariant):
         G, H = self.dc()
         margin = margin + self.shift(y, per_sample)
         margin = _worst((*G.pointwise, *H.losses), margin, w, y, subgroup, per_sample)
-        loss = self.loss.value(margin, y, weights, subgroup)
         if not self.penalised:
-            return loss + self.penalty.value(w)
+            return self.total(margin, w, y, weights, subgroup)
         if b is None:
             raise CompositionError(
                 f"{self!r}: expected b, which is penalised, got margins and w alone; write "
                 "value(margin, w, b=b)"
             )
-        return loss + self.with_column(len(w)).penalty.value(np.append(w, b / self.scaling))
+        return self.with_column(len(w)).total(margin, np.append(w, b / self.scaling), y, weights, subgroup)
+
+    def total(
+        self, margin: Vec, w: Vec, y: Vec | None, weights: Vec | None, subgroup: Subgroup = None
+    ) -> float:
+        """Return the loss of the worst points' margins plus the penalty of w, with that of the intercept."""
+        return self.loss.value(margin, y, weights, subgroup) + self.penalty.value(w)
 
     def shift(self, y: Vec | None, per_sample: Mapping[str, Vec]) -> Bound:
         """Return `y_i o_i`, the part of the margins that an offset of the scores is; 0 without one."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -177,17 +175,9 @@ class WassersteinObjective(Objective):
         last = float(gain[order[over[0]]]) / kappa if over.size else 0.0
         return max(length, last), r
 
-    def value(
-        self,
-        margin: Vec,
-        w: Vec,
-        y: Vec | None = None,
-        weights: Vec | None = None,
-        subgroup: Subgroup = None,
-        b: float | None = None,
-        per_sample: Mapping[str, Vec] = MappingProxyType({}),
+    def total(
+        self, margin: Vec, w: Vec, y: Vec | None, weights: Vec | None, subgroup: Subgroup = None
     ) -> float:
-        """Return the objective at the margins and w, the least over lam; see `Objective.value`."""
         c = np.ones(margin.size) if weights is None else weights
         return self.height(margin, self.length.value(w), c / c.sum())
 
