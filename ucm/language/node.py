@@ -142,6 +142,9 @@ Given = TypeVar("Given")
 Kept = TypeVar("Kept")
 Sort = TypeVar("Sort")
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., object])
+Stored = Callable[[object, str], object]
+"""A function of the value of a field, and of words for its place."""
 
 
 def registered_name(cls: type[Node]) -> str:
@@ -159,7 +162,7 @@ def restricted(
     words: str,
     remedy: str,
     *,
-    default: Any = MISSING,
+    default: object = MISSING,
     kw_only: bool = False,
     error: type[UCMError] = CompositionError,
 ) -> Any:
@@ -179,7 +182,7 @@ def restricted(
     return field(default=default, kw_only=kw_only, metadata={"check": check, "refuse": refuse})
 
 
-def not_negative(noun: str, remedy: str, *, default: Any = MISSING, kw_only: bool = False) -> Any:
+def not_negative(noun: str, remedy: str, *, default: object = MISSING, kw_only: bool = False) -> Any:
     """Return a dataclass field for a size of a set, refused below 0; None is left as it is."""
 
     def holds(x: float | None) -> bool:
@@ -227,7 +230,7 @@ def some(noun: str) -> Any:
     return restricted(lambda items: len(items) > 0, f"at least one {noun} is needed", "write A + B")
 
 
-def _in_order(cls: type[Node]) -> list[Field[Any]]:
+def _in_order(cls: type[Node]) -> list[Field]:
     """Return the dataclass fields of a node class, keyword-only fields last."""
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
@@ -447,7 +450,7 @@ class Node(metaclass=Kind):
 
     if not TYPE_CHECKING:  # else `array + U` is an array to a type checker
 
-        def __array__(self, *_: Any, **__: Any) -> Any:
+        def __array__(self, *_: object, **__: object) -> object:
             """Return the node in a 0-d object array, so that SciPy leaves `M @ U` to U; refuse pandas."""
             if sys._getframe(1).f_globals.get("__name__", "").startswith("pandas."):
                 raise CompositionError(
@@ -509,7 +512,7 @@ class RotationInvariant(Node):
 
 # --- types of fields -------------------------------------------------------------------------------
 @functools.cache
-def _rules(cls: type[Node]) -> list[tuple[str, Any, Callable[[object, str], object], Any]]:
+def _rules(cls: type[Node]) -> list[tuple[str, Stored | None, Stored, Stored | None]]:
     """Return for each field its name, converter, the function to the stored form of a value, and check."""
     hints = _hints(cls)
     return [
@@ -518,7 +521,7 @@ def _rules(cls: type[Node]) -> list[tuple[str, Any, Callable[[object, str], obje
     ]
 
 
-def _stored(f: Field[Any], hint: Any) -> Callable[[object, str], object]:
+def _stored(f: Field, hint: object) -> Stored:
     """Return `_stored_as(hint)`, with the words of a restriction for values of another type."""
     stored, refuse = _stored_as(hint), f.metadata.get("refuse")
     if refuse is None or {float, int} & {hint, *get_args(hint)}:
@@ -533,9 +536,9 @@ def _stored(f: Field[Any], hint: Any) -> Callable[[object, str], object]:
     return stored_or_refused
 
 
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: type) -> dict[str, object]:
     """Return the annotations of a class, with `Any` for names that only a type checker knows."""
-    unknown: dict[str, Any] = {}
+    unknown: dict[str, object] = {}
     for _ in range(_DEEPEST):
         try:
             return get_type_hints(cls, localns={**vars(cls), **unknown} if unknown else None)
@@ -547,7 +550,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 @functools.cache
-def _stored_as(hint: Any) -> Callable[[object, str], object]:
+def _stored_as(hint: object) -> Stored:
     """Return the function from a value, and its place in words, to its stored form, as an annotation asks."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     literals = [word for k in kinds if get_origin(k) is Literal for word in get_args(k)]
@@ -584,7 +587,7 @@ def _stored_as(hint: Any) -> Callable[[object, str], object]:
 _WORDS = {"float": "a plain number", "int": "a whole number", "NoneType": "None"}
 
 
-def _words(hint: Any) -> str:
+def _words(hint: object) -> str:
     """Return a type annotation in words, for error messages."""
     if get_origin(hint) in (Union, UnionType):
         kinds = [getattr(kind, "__name__", "") for kind in get_args(hint)]
@@ -599,7 +602,7 @@ def _words(hint: Any) -> str:
     return _WORDS.get(name) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
-def _remedy(hint: Any) -> str:
+def _remedy(hint: object) -> str:
     """Return the remedy of an error message: an example of a value of the annotated type, if known."""
     kinds = (k for k in (hint, *get_args(hint)) if isinstance(k, type) and issubclass(k, Node))
     example = next((kind.example for kind in kinds if kind.example), "")
@@ -687,10 +690,10 @@ OPERATORS: dict[str, Callable[..., Any]] = {}
 """Implementations of operators by name, installed by modules that import this module."""
 
 
-def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def operator(name: str) -> Callable[[Function], Function]:
     """Return a decorator that registers a function in `OPERATORS` under the given name."""
 
-    def install(function: Callable[..., Any]) -> Callable[..., Any]:
+    def install(function: Function) -> Function:
         OPERATORS[name] = function
         return function
 

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ class TermMultiple(Term, RotationInvariant):
         added, subtracted = (tuple(multiplied(self.factor, t) for t in part) for part in self.term.split())
         return added, subtracted
 
-    def with_column(self, n: int) -> Any:
+    def with_column(self, n: int) -> Self:
         return replace(self, term=self.term.with_column(n))  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
@@ -100,11 +100,14 @@ class TermSum(Term, RotationInvariant):
 
     terms: tuple[Loss | Penalty, ...]
 
+    def addends(self) -> tuple[Loss | Penalty, ...]:
+        return self.terms
+
     def split(self) -> tuple[tuple, tuple]:
         parts = [term.split() for term in self.terms]
         return tuple(t for plus, _ in parts for t in plus), tuple(t for _, minus in parts for t in minus)
 
-    def with_column(self, n: int) -> Any:
+    def with_column(self, n: int) -> Self:
         return replace(self, terms=tuple(term.with_column(n) for term in self.terms))  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
@@ -413,8 +416,9 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def with_column(self, n: int) -> Objective:
         """Return the objective without intercept whose feature n + 1 stands for the penalised one."""
         penalty, last = self.penalty.with_column(n), np.eye(1, n + 1, n)[0]
-        terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
-        if not any(0.0 < R.value(last) < math.inf for R in terms):  # a constraint may exclude the others at 0
+        if not any(
+            0.0 < R.value(last) < math.inf for R in penalty.addends()
+        ):  # a constraint may exclude the others at 0
             raise CompositionError(
                 f"with_intercept: expected a penalty of the intercept, got {self.penalty!r}, whose terms are "
                 "of the given features only; add a multiple of L2(), or take intercept='free'"
@@ -501,8 +505,8 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def relaxed(self) -> tuple[Relaxed, ...]:
         """The penalties in whose place the split has a convex lower bound, or nothing at all."""
         found = self.penalty.nodes_of_type(Relaxed)
-        terms = self.penalty.terms if isinstance(self.penalty, TermSum) else (self.penalty,)
-        held = len(found) == 1 and self.dc()[0].penalties != tuple(R for h in terms for R in h.split()[0])
+        alone = tuple(R for h in self.penalty.addends() for R in h.split()[0])
+        held = len(found) == 1 and self.dc()[0].penalties != alone
         return tuple(R for R in found if not (held and R.exact))
 
     @property
@@ -638,7 +642,7 @@ def multiplied(factor: Scalar, term: Any) -> Any:
 
 def summed(kind: type[TermSum], terms: list) -> Any:
     """Return the flat sum of the terms: the term itself if single, None without terms."""
-    flat = [t for term in terms for t in (term.terms if isinstance(term, TermSum) else (term,))]
+    flat = [t for term in terms for t in term.addends()]
     return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
 
 

@@ -14,7 +14,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, KLBall
 from ucm.language.losses import Exponential, Hinge, HuberHinge, LeastSquares, Logistic
 from ucm.language.node import LATEX, operator
-from ucm.language.objective import Objective, PenaltySum, ScaledLoss, TermMultiple
+from ucm.language.objective import Objective, ScaledLoss, TermMultiple
 from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
@@ -158,8 +158,7 @@ def loss_dual(loss: Loss, a: str) -> Rule:
 
 def penalty_dual(penalty: Penalty, v: str) -> Rule:
     """Return the dual term `-R*(v)` of a penalty R, and the range of v, in LaTeX."""
-    terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
-    pairs = sorted(map(_weighted, terms), key=lambda pair: repr(pair[0]))
+    pairs = sorted(map(_weighted, penalty.addends()), key=lambda pair: repr(pair[0]))
     match pairs:
         case [(L1(weights=None), c), (L2(), c2)]:
             over = rf"\max(0, |v_{{j}}| - {c or '1'})^{{2}}"
