@@ -489,8 +489,13 @@ def constrained(s: Source) -> Case:
 
 # --- robust samples, numbers of features, label flips -----------------------------------------------
 def perturbations(s: Source, n: int, reach: float) -> Any:
-    """A set about each sample of a size in units of `reach`, one time in three with a factor of its own."""
+    """A set about each sample of a size in units of `reach`, one time in three with a factor of its own; one
+    time in four a set of another shape for each."""
     r = tuned(s, reach * s.pick([0.0, 0.05, 0.25, 1.0]))
+    if not s.often(4):
+        if s.integer(0, 1):
+            return ucm.FeatureDeletion(s.integer(1, n))
+        return ucm.per_sample("factor") @ ucm.Ball(0, r, s.pick([2.0, 2.0, 1.0, INF, 1.5]))
     root = matrix(s, n, s.integer(1, n))
     U = s.pick([
         ucm.Ball(0, r), ucm.Ball(0, r, INF), ucm.Ball(0, r, s.pick(EXPONENTS)),
@@ -544,6 +549,9 @@ def extended(s: Source) -> Case:
     if kind < 5 and not s.often(3):
         free = s.pick([None, "penalised"])
         model = model.with_intercept(free, s.pick([1.0, 10.0]) if free else 1.0)
-    if "per_sample" in repr(model):
-        options["per_sample"] = {"radius": np.array([s.integer(0, 4) / 4 for _ in y])}
+    own: dict[str, Any] = {"radius": lambda: np.array([s.integer(0, 4) / 4 for _ in y])}
+    shape = s.pick([(n,), (n, 1), (n, min(n, 3))])  # a diagonal, or a matrix
+    own["factor"] = lambda: matrix(s, y.size, math.prod(shape), 8).reshape(y.size, *shape)
+    given = {name: draw() for name, draw in own.items() if f"per_sample({name!r})" in repr(model)}
+    options |= {"per_sample": given} if given else {}
     return Case(model, X, y, {**options, **weighing(s, y), **tolerance(s)})

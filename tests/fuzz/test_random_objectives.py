@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import twins
 from claims import apart, held
-from draws import Case, Source, constrained, objective
+from draws import Case, Source, constrained, extended, objective
 from guard import Tally, fuzz, guarded
 
 import ucm
@@ -112,6 +112,12 @@ def test_random_worst_means_constraints_and_intercepts_agree_with_their_definiti
     fuzz(constrained, compare, record_property, few=10, many=1_500)
 
 
+def test_random_robust_samples_numbers_of_features_and_flips_agree_with_their_definitions(
+    record_property: Callable[[str, object], None],
+) -> None:
+    fuzz(extended, compare, record_property, few=10, many=1_500)
+
+
 @pytest.mark.slow
 def test_the_samples_of_objectives_are_of_every_kind() -> None:
     cases = [objective(Source(seed)) for seed in range(400)]
@@ -137,3 +143,13 @@ def test_the_samples_of_worst_means_and_constraints_are_of_every_kind() -> None:
     assert min(Counter(c.model.intercept for c in cases).values()) >= 30
     words = ("groups=(", "sample_weight", "class_weight", "features=", "lb=(", "on=pos")
     assert all(sum(word in repr(c) for c in cases) >= 15 for word in words)
+
+
+def test_the_samples_of_robust_objectives_are_of_every_kind() -> None:
+    cases = [extended(Source(seed)) for seed in range(300)]
+    met = Counter(type(node).__name__ for c in cases for node in c.model.walk())
+    kinds = (
+        "Robust", "FeatureDeletion", "PerSampleImage", "PerSampleMultiple", "KSupport", "Cardinality",
+        "WassersteinObjective", "WorstMean", "Ellipsoid", "LinearConstraint",
+    )  # fmt: skip
+    assert all(met[kind] >= 10 for kind in kinds), met

@@ -84,6 +84,7 @@ class Bound:
     g: np.ndarray
     units: np.ndarray
     radii: np.ndarray
+    factors: np.ndarray
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> Bound:
@@ -96,8 +97,9 @@ class Bound:
         elif isinstance(given, dict):
             given = [given.get(o, 1.0) for o in (1, -1)]
         groups = np.asarray(options.get("subgroup", np.full(kept.size, None)))[kept]
-        radii = np.asarray(options.get("per_sample", {}).get("radius", np.ones(kept.size)))[kept]
-        return cls(X, y, copies * np.where(y > 0, *given), copies, m, groups, units(X), radii)
+        own = {"radius": np.ones(kept.size), "factor": np.ones(kept.size), **options.get("per_sample", {})}
+        radii, factors = own["radius"][kept], own["factor"][kept]
+        return cls(X, y, copies * np.where(y > 0, *given), copies, m, groups, units(X), radii, factors)
 
     def in_units(self, dim: int) -> np.ndarray:
         """The units of a space of this dimension: those of the features where it is theirs."""
@@ -324,8 +326,25 @@ def reach(U: Any, w: Any) -> Any:
     return total
 
 
+def multiplied(a: np.ndarray, w: Any) -> Any:
+    return a * w if isinstance(w, np.ndarray) else cp.multiply(a, w)
+
+
+def most_of(v: Any, k: int) -> Any:
+    """The sum of the k largest entries that are positive; v a vector or in CVXPY."""
+    if isinstance(v, np.ndarray):
+        return float(np.maximum(np.sort(v)[-k:], 0.0).sum())
+    return cp.sum_largest(cp.pos(v), k)
+
+
 def lowered(term: Any, w: Any, data: Bound) -> Any:
     """By how much the worst point about each sample lowers its margin."""
+    U, stack = term.within, np.array if isinstance(w, np.ndarray) else cp.hstack
+    if type(U).__name__ == "FeatureDeletion":
+        gains = [multiplied(y * x, w) for x, y in zip(data.X, data.y, strict=True)]
+        return stack([most_of(v, round(value(U.k))) for v in gains])
+    if type(U).__name__ == "PerSampleImage":
+        return stack([reach(U.set, multiplied(F, w) if F.ndim == 1 else F.T @ w) for F in data.factors])
     own = data.radii if type(term.within).__name__ == "PerSampleMultiple" else np.ones(data.y.size)
     return own * reach(term.within, w)
 
@@ -442,7 +461,7 @@ def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: fl
     if kind == "Lp":
         return float((a**term.p).sum())
     if kind == "ExpL0":
-        return float((1.0 - np.exp(-value(term.a) * a)).sum())
+        return float(-np.expm1(-value(term.a) * a).sum())
     if kind == "CappedL1":
         return float(np.minimum(a, value(term.a)).sum())
     lam = value(term.lam)
