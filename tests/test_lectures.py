@@ -35,7 +35,7 @@ def test_a_lecture_runs(lecture: Path) -> None:
 @pytest.mark.parametrize("lecture", LECTURES, ids=NAMES)
 def test_a_lecture_has_its_parts(lecture: Path) -> None:
     """An installing cell, the six parts, and a solution that asserts something for each exercise."""
-    jupytext = pytest.importorskip("jupytext", reason="jupytext is part of ucm[docs]")
+    jupytext = pytest.importorskip("jupytext", reason="jupytext is part of ucm-classifiers[docs]")
     cells = jupytext.read(lecture).cells
     first = next(cell["source"] for cell in cells if cell["cell_type"] == "code")
     assert "pip" in first and "../..[plot]" in first

@@ -77,6 +77,7 @@ def test_every_command_installs_the_distribution_and_not_its_namesake() -> None:
     text = "\n".join(f.read_text(encoding="utf-8") for f in files)
     named = re.findall(r"pip install[^`\n]* '?ucm\b[\w-]*", text)
     assert named and all(name.endswith(DISTRIBUTION) for name in named)
+    assert not re.search(r"\bucm\[(all|conic|dask|plot|rows)\]", text)
 
 
 def test_files_of_the_namesake_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

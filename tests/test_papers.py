@@ -139,7 +139,7 @@ def test_tests_that_are_commands_exist() -> None:
 
 # --- the page and its results ---------------------------------------------------------------------
 def test_the_page_is_made_of_the_results() -> None:
-    pytest.importorskip("jinja2", reason="jinja2 is part of ucm[docs]")
+    pytest.importorskip("jinja2", reason="jinja2 is part of ucm-classifiers[docs]")
     results = page.Page(commands.read())
     assert results.text() == TEXT, "make it anew: python -m benchmarks.papers page"
     for name in results.absent():

@@ -58,7 +58,7 @@ def found(name: str) -> Any:
 
 # --- the reference ----------------------------------------------------------------------------
 def test_every_declaration_is_drawn() -> None:
-    pytest.importorskip("matplotlib", reason="the pictures need ucm[plot]")
+    pytest.importorskip("matplotlib", reason="the pictures need ucm-classifiers[plot]")
     shown, topics = of_docs("shown"), of_docs("topics")
     wanted = set()
     for topic, but in (("sets", "Samples"), ("domains", ""), ("objectives", "")):
@@ -77,7 +77,7 @@ def test_every_declaration_is_drawn() -> None:
 @pytest.mark.parametrize("name", public_names())
 def test_docstrings_are_complete(name: str) -> None:
     """numpydoc's word: parameters documented, none unknown, in order, described; returns too."""
-    validate = pytest.importorskip("numpydoc.validate", reason="numpydoc is part of ucm[docs]")
+    validate = pytest.importorskip("numpydoc.validate", reason="numpydoc is part of ucm-classifiers[docs]")
     value = found(name)
     if not (inspect.isclass(value) or inspect.isroutine(value)):
         assert inspect.getdoc(value)
@@ -111,7 +111,7 @@ BROKEN = "() => [...document.images].filter(i => i.complete && !i.naturalWidth).
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Debian's headless Chromium."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="part of ucm[browser]")
+    playwright = pytest.importorskip("playwright.sync_api", reason="part of ucm-classifiers[browser]")
     if CHROMIUM is None:
         pytest.skip("no chromium-headless-shell: apt-get install chromium-headless-shell")
     with playwright.sync_playwright() as started:
@@ -153,8 +153,8 @@ def pages() -> list[str]:
 @needs_site
 def test_the_notebook_of_each_lecture_opens_from_its_link() -> None:
     """The site offers a valid notebook without outputs for each script, with its cells."""
-    nbformat = pytest.importorskip("nbformat", reason="part of ucm[docs]")
-    jupytext = pytest.importorskip("jupytext", reason="part of ucm[docs]")
+    nbformat = pytest.importorskip("nbformat", reason="part of ucm-classifiers[docs]")
+    jupytext = pytest.importorskip("jupytext", reason="part of ucm-classifiers[docs]")
     folder = Path(SITE or ".") / "lectures"
     links = re.findall(r'href="([^"]+\.ipynb)"', (folder / "index.html").read_text(encoding="utf-8"))
     scripts = sorted((DOCS / "lectures").glob("[0-9]*.py"))
@@ -214,7 +214,7 @@ def test_the_search_finds_a_name(browser: Any) -> None:
 
 @pytest.mark.browser
 def test_the_slider_of_an_animation_moves(browser: Any, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the pictures need ucm[plot]")
+    pytest.importorskip("matplotlib", reason="the pictures need ucm-classifiers[plot]")
     rng = np.random.default_rng(0)
     y = np.repeat([1.0, -1.0], 10)
     X = rng.normal(size=(20, 2)) + 2.0 * y[:, None]

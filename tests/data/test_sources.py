@@ -485,7 +485,7 @@ def test_a_folder_of_parquet_files(tmp_path: Any) -> None:
 
 
 def test_paths_that_are_no_samples(tmp_path: Any) -> None:
-    pytest.importorskip("pyarrow", reason="folders are read by pyarrow, of ucm[rows]")
+    pytest.importorskip("pyarrow", reason="folders are read by pyarrow, of ucm-classifiers[rows]")
     for X, words in ((tmp_path, "got none"), (tmp_path / "x.txt", "path that ends with")):
         with pytest.raises(ucm.DataError, match=words):
             ucm.Classifier(MODELS["nu"]).fit(X, "grade")

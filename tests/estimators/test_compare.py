@@ -83,7 +83,7 @@ def test_table_frame_and_html(mixed: ucm.Comparison) -> None:
     assert repr(mixed) == "Comparison(4 models, 5 folds, accuracy)"
     page = mixed._repr_html_()
     assert page.count("<tr") == 5 and "np.float64" not in page
-    pytest.importorskip("pandas", reason="pandas is part of ucm[test]")
+    pytest.importorskip("pandas", reason="pandas is part of ucm-classifiers[test]")
     frame = mixed.to_frame()
     assert list(frame["model"]) == [one.name for one in mixed]
     assert np.isnan(frame["score"].iloc[-1])
@@ -194,7 +194,7 @@ def test_metadata_is_routed(tune: bool) -> None:
 
 
 def test_a_comparison_is_drawn(mixed: ucm.Comparison) -> None:
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is part of ucm[plot]")
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is part of ucm-classifiers[plot]")
     matplotlib.use("Agg")
     ax = mixed.plot()
     names = [t.get_text() for t in ax.get_yticklabels()]
