@@ -5,7 +5,6 @@ A new class is one line in one of the four lists; `tests/test_site.py` says whic
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,18 +120,14 @@ def _ink() -> tuple[str, str, str]:
     return ("#56B4E9", "#F28E3D", "#9A9A9A") if dark else ("#0072B2", "#D55E00", "#767676")
 
 
-@functools.cache  # of both shades
-def _outline(name: str) -> Any:
-    U, (X, y) = SETS[name], samples()
-    U = U.set if isinstance(U, ucm.RobustMargin) else U
-    return projection_outline(Projection(U, bind(X, y), np.eye(2)), Frame.around(X))
-
-
 def _set(ax: Any, name: str) -> None:
-    (X, y), shape = samples(), _outline(name)
+    U, (X, y) = SETS[name], samples()
     blue, orange, grey = _ink()
+    if isinstance(U, ucm.RobustMargin):
+        U = U.set
     ax.scatter(*X[y > 0].T, s=12, color=blue, alpha=0.7, label="class +1")
     ax.scatter(*X[y < 0].T, s=12, color=orange, marker="s", alpha=0.45, label="class −1")
+    shape = projection_outline(Projection(U, bind(X, y), np.eye(2)), Frame.around(X))
     ax.fill(*shape.closed.T, color=blue, alpha=0.2)
     ax.plot(*shape.closed.T, color=blue, marker="o" if len(shape.vertices) == 1 else "")
     ax.axhline(0.0, color=grey, lw=0.5)
@@ -141,22 +136,16 @@ def _set(ax: Any, name: str) -> None:
     ax.legend(fontsize=8, frameon=False, loc="lower right")
 
 
-_CORNERS = np.array([[-0.866, -0.5], [0.866, -0.5], [0.0, 1.0]])
-
-
-@functools.cache
-def _part(name: str) -> Any:
-    data = bind(np.vstack([_CORNERS, _CORNERS - 9.0]), np.repeat([1.0, -1.0], 3))
-    hull = ucm.Hull(pos, weights=DOMAINS[name])
-    return projection_outline(Projection(hull, data, np.eye(2)), Frame.around(_CORNERS))
-
-
 def _domain(ax: Any, name: str) -> None:
-    shape, (blue, _, grey) = _part(name), _ink()
-    ax.plot(*np.vstack([_CORNERS, _CORNERS[:1]]).T, color=grey, lw=1)
+    D = DOMAINS[name]
+    blue, _, grey = _ink()
+    corners = np.array([[-0.866, -0.5], [0.866, -0.5], [0.0, 1.0]])
+    data = bind(np.vstack([corners, corners - 9.0]), np.repeat([1.0, -1.0], 3))
+    shape = projection_outline(Projection(ucm.Hull(pos, weights=D), data, np.eye(2)), Frame.around(corners))
+    ax.plot(*np.vstack([corners, corners[:1]]).T, color=grey, lw=1)
     ax.fill(*shape.closed.T, color=blue, alpha=0.25)
     ax.plot(*shape.closed.T, color=blue)
-    for k, (corner, side) in enumerate(zip(_CORNERS, ("right", "left", "center"))):
+    for k, (corner, side) in enumerate(zip(corners, ("right", "left", "center"))):
         ax.annotate(f"$q_{k + 1} = 1$", corner * 1.08, ha=side, fontsize=9)
     ax.set(xlim=(-1.5, 1.5), ylim=(-0.75, 1.25), aspect="equal")
     ax.axis("off")
@@ -184,15 +173,11 @@ def _loss(ax: Any, name: str) -> None:
     ax.set(xlabel="margin  $t = y(w'x + b)$", ylabel="loss", ylim=(-0.2, 5.0))
 
 
-@functools.cache
-def _heights(name: str) -> tuple[Any, Any]:
-    penalty, w = PENALTIES[name], np.linspace(-2.0, 2.0, 121)
-    heights = np.array([[penalty.value(np.array([u, v])) for u in w] for v in w])
-    return w, np.where(np.isfinite(heights), heights, np.nan)
-
-
 def _penalty(ax: Any, name: str) -> None:
-    w, heights = _heights(name)
+    penalty = PENALTIES[name]
+    w = np.linspace(-2.0, 2.0, 121)
+    heights = np.array([[penalty.value(np.array([u, v])) for u in w] for v in w])
+    heights = np.where(np.isfinite(heights), heights, np.nan)
     if np.nanmax(heights) > np.nanmin(heights):
         levels = np.linspace(np.nanmin(heights), np.nanmax(heights), 8)[1:-1]
         drawn = ax.contour(w, w, heights, levels=levels, colors=_ink()[0], linewidths=1.5)
