@@ -431,8 +431,9 @@ def test_bad_input_is_refused(given: Any, error: type[Exception], word: str) -> 
     plan = ucm.compile(ucm.models.mm_fda(0.2), X, Y)
     with pytest.raises(error, match=word):
         plan.guarantees(*given)
-    with pytest.raises(ucm.ParameterError, match="level lies in"):
-        plan.guarantees(level=1.0)
+    for level in (1.0, "0.9"):
+        with pytest.raises(ucm.ParameterError, match="level lies in"):
+            plan.guarantees(level=level)  # type: ignore[arg-type]
 
 
 def test_the_weight_of_a_class_makes_no_more_samples() -> None:
