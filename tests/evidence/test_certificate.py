@@ -522,6 +522,7 @@ def test_the_report_of_a_comparison_says_what_was_compared() -> None:
     for shown in (report, wrong):
         for text in (str(shown), shown._repr_html_()):
             assert ("agrees" in text) == ("DIFFERS" not in text) == ("points" in text) == shown.agrees
+            assert ("lower bound" in text) == (not shown.agrees)
 
 
 def test_a_comparison_is_of_values_points_and_weights() -> None:

@@ -225,6 +225,8 @@ def test_the_area_under_the_curve() -> None:
     pairs = scores[Y > 0][:, None] > scores[Y < 0][None]
     (area,) = of(found, "area under the ROC curve")
     assert area.lower and 0.5 < area.value <= pairs.mean()
+    _, other = rows(ucm.Ellipsoid(pos.mean - neg.mean, neg.cov + pos.cov, 0.3))
+    assert of(other, "area under the ROC curve")[0].value == pytest.approx(area.value, rel=1e-6)
 
 
 @pytest.mark.parametrize(
