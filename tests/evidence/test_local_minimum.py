@@ -143,7 +143,7 @@ def test_two_samples_at_the_kink_of_the_hinge(penalty: Any, slope: float) -> Non
 
 
 def test_concave_kinks_are_examined_in_all_combinations() -> None:
-    """Two samples lie at the concave kink of the ramp, -0.25. The objective falls along some direction, though
+    """Two samples lie at the concave kink of the ramp, -0.25. The objective falls along some direction, but
     not with the left slope of both, nor with the right slope of both."""
     X, y = np.array([[0.5], [-0.5], [-0.25], [0.25]]), np.array([1.0, -1.0, 1.0, -1.0])
     model, w = ucm.Ramp(0.5) + 0.2 * ucm.L1(), np.ones(1)
