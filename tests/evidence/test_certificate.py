@@ -22,7 +22,7 @@ from ucm import neg, pos
 from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence import reference
-from ucm.evidence.certificate import bracket, certify, fault, interval
+from ucm.evidence.certificate import bracket, certify, fault, interval, is_proven
 from ucm.evidence.feasible_point import INSIDE, moved_inside
 from ucm.evidence.reference import CvxpyResult, compared
 from ucm.forms.distance import MinNorm
@@ -508,6 +508,11 @@ def test_a_bound_that_is_no_number_proves_nothing() -> None:
         assert found.kind == "none" and np.isnan(found.gap)
 
 
+def test_a_gap_equal_to_the_tolerance_is_proven() -> None:
+    met = bracket(-1.0, -1.0, 0.0, 1.0, rounding=0.0, size=1.0, wrong=None)
+    assert is_proven(met, 0.0) and not is_proven(met, -1e-300)
+
+
 # --- the report of verify -------------------------------------------------------------------------
 def test_the_report_of_a_comparison_says_what_was_compared() -> None:
     X, y = load("iris")
@@ -517,6 +522,7 @@ def test_the_report_of_a_comparison_says_what_was_compared() -> None:
     for shown in (report, wrong):
         for text in (str(shown), shown._repr_html_()):
             assert ("agrees" in text) == ("DIFFERS" not in text) == ("points" in text) == shown.agrees
+            assert ("lower bound" in text) == (not shown.agrees)
 
 
 def test_a_comparison_is_of_values_points_and_weights() -> None:

@@ -63,9 +63,11 @@ def test_support_of_an_intersection_is_below_that_of_its_operands() -> None:
     assert both.error <= 1e-7
 
 
-def test_support_of_a_sum_with_an_unbounded_summand() -> None:
+def test_support_of_a_sum_or_intersection_that_is_unbounded() -> None:
     line = ucm.AffineImage(np.eye(4)[:, :1], ucm.Box(0.0, np.inf))
     assert ucm.support(BOTH + line, SMALL, LABELS, np.ones(4)) == (np.inf, None, 0.0)
+    both = line & ucm.AffineImage(np.eye(4), ucm.Box(-1.0, np.inf))
+    assert ucm.support(both, SMALL, LABELS, np.ones(4)) == (np.inf, None, 0.0)
 
 
 def test_support_of_a_sum_takes_a_program_of_the_intersection_alone() -> None:

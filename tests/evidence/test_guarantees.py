@@ -225,6 +225,8 @@ def test_the_area_under_the_curve() -> None:
     pairs = scores[Y > 0][:, None] > scores[Y < 0][None]
     (area,) = of(found, "area under the ROC curve")
     assert area.lower and 0.5 < area.value <= pairs.mean()
+    _, other = rows(ucm.Ellipsoid(pos.mean - neg.mean, neg.cov + pos.cov, 0.3))
+    assert of(other, "area under the ROC curve")[0].value == pytest.approx(area.value, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -431,8 +433,9 @@ def test_bad_input_is_refused(given: Any, error: type[Exception], word: str) -> 
     plan = ucm.compile(ucm.models.mm_fda(0.2), X, Y)
     with pytest.raises(error, match=word):
         plan.guarantees(*given)
-    with pytest.raises(ucm.ParameterError, match="level lies in"):
-        plan.guarantees(level=1.0)
+    for level in (1.0, "0.9"):
+        with pytest.raises(ucm.ParameterError, match="level lies in"):
+            plan.guarantees(level=level)  # type: ignore[arg-type]
 
 
 def test_the_weight_of_a_class_makes_no_more_samples() -> None:

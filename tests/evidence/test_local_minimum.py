@@ -142,6 +142,17 @@ def test_two_samples_at_the_kink_of_the_hinge(penalty: Any, slope: float) -> Non
     assert (found is None) == (slope < 2.0)
 
 
+def test_concave_kinks_are_examined_in_all_combinations() -> None:
+    """Two samples lie at the concave kink of the ramp, -0.25. The objective falls along some direction, but
+    not with the left slope of both, nor with the right slope of both."""
+    X, y = np.array([[0.5], [-0.5], [-0.25], [0.25]]), np.array([1.0, -1.0, 1.0, -1.0])
+    model, w = ucm.Ramp(0.5) + 0.2 * ucm.L1(), np.ones(1)
+    turn = np.linspace(0.0, 2.0 * np.pi, 100)
+    near = [value(model, X, y, w + 1e-3 * np.cos(a), 1e-3 * np.sin(a)) for a in turn]
+    assert min(near) < value(model, X, y, w, 0.0) - 1e-4
+    assert strict_local_minimum(model, bind(X, y), w, 0.0) is not None
+
+
 @pytest.mark.parametrize(("lam", "proven"), [(1e-2, True), (1e-5, False)])
 def test_a_kink_far_below_the_largest_slope_is_none(lam: float, proven: bool) -> None:
     """The penalty alone keeps the weight of a constant feature at 0; the largest slope is at a kink too."""

@@ -234,6 +234,9 @@ def test_a_wrong_program_has_false_intervals(
     assert false_intervals(300, 1)[1] > 0
 
 
+KERNELS = ({"kernel": "rbf"}, {"kernel": "linear"}, {"kernel": "rbf", "kernel_approx": 5})
+
+
 def test_what_the_program_does_not_know_is_refused_by_name() -> None:
     X, y = samples()
     solution = ucm.solve(ucm.Hinge() + 0.5 * ucm.L2() + ucm.NonNegative(), X, y)
@@ -241,7 +244,7 @@ def test_what_the_program_does_not_know_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="another penalty than Bounds"):
         program.check(solution.make_certificate(solution), X, y)
     refused: list[tuple[Any, dict[str, Any], str]] = [
-        (ucm.models.nu_svm(0.5), {"kernel": "rbf"}, "without a kernel"),
+        *((ucm.models.nu_svm(0.5), options, "without a kernel") for options in KERNELS),
         (ucm.Ramp() + ucm.L2(), {}, "a convex model"),
         (R(pos, nu=0.6) - (R(neg, nu=0.6) | ucm.Ball(neg.mean, 0.1)), {}, "a sum of hulls"),
     ]

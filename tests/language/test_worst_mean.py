@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -434,6 +435,17 @@ def test_a_hinge_loss_without_intercept_has_the_optimum_of_a_program_by_hand() -
         solution = ucm.solve(model, _X / scale, _y, sample_weight=c)
         assert (solution.status, solution.stats.solver, solution.b) == ("optimal", "prox-alm", 0.0)
         assert solution.objective == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_certificate_looks_on_until_its_tolerance_is_met() -> None:
+    """The given weights are bad, and the objective is small against 1."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    X[:, 0] += y
+    plan = ucm.compile(ucm.WorstMean(ucm.Hinge(), CappedSimplex(0.1)) + 1e-3 * ucm.L2(), X, y)
+    given = replace(plan.solve().answer, multipliers=(0.1 * (np.arange(40) < 10),))
+    assert plan.lowering.certify(given, 1e-3).certificate.relative_gap <= 1e-3
 
 
 def test_the_violation_of_every_set_of_weights_counts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -109,6 +110,17 @@ def test_no_dual_point_gives_a_false_bound() -> None:
                 for r in (None, c, 0.0 * c, c * rng.random(y.size), np.maximum(-slopes, 0.0)):
                     bound, violation = here.bound(slopes, r)
                     assert violation > 1e-9 or bound <= sol.objective * (1.0 + 1e-9)
+
+
+def test_a_certificate_looks_on_until_its_tolerance_is_met() -> None:
+    """The first of the given parts flips every label; the objective is small against 1."""
+    X, y = samples()
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    X[:, 0] += y
+    plan = ucm.compile(ucm.WassersteinObjective(ucm.Hinge(), eps=1e-3, kappa=0.5), X, y)
+    answer = plan.solve().answer
+    given = replace(answer, multipliers=(np.full(y.size, 1.0 / y.size), *answer.multipliers))
+    assert plan.lowering.certify(given, 1e-3).certificate.relative_gap <= 1e-3
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.3, 2.0])

@@ -552,6 +552,11 @@ def test_a_span_that_is_too_small_is_no_proof(p: float, monkeypatch: pytest.Monk
     plan = ucm.compile(ucm.RobustMargin(CROSS, p), X, y)
     with pytest.raises(SolverError, match="beside the span"):
         plan.solve()
+    for side in (1.0, -1.0):  # 0 is at one end of U in the direction that is left out
+        vertices = np.hstack([np.eye(5)[:, :3], -np.eye(5)[:, :3], side * np.eye(5)[:, 3:4]])
+        U = ucm.AffineImage(vertices, ucm.Simplex(), np.append(0.05 * np.ones(3), [0.0, 0.0]))
+        with pytest.raises(SolverError, match="beside the span"):
+            ucm.solve(ucm.RobustMargin(U, p), X, y)
     monkeypatch.setattr(proofs, "contradiction", lambda *_: "")
     assert plan.solve().certificate.dual > 0.0 and not plan.verify().agrees
 

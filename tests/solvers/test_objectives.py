@@ -1125,6 +1125,7 @@ def test_sparsity_of_given_answers() -> None:
     plan = ucm.compile(ucm.models.svm(1.0), X, y)
     flat = replace(plan.solve(), w=np.array([1.0, 1e-7]), b=0.0)
     assert sparsity(plan.model, plan.data, flat) == Sparsity(0.5, 0.25)
+    assert sparsity(plan.model, plan.data, replace(flat, w=np.array([2e-6, 9e-7]))).features == 0.5
     hulls = ucm.compile(ucm.models.nu_svm(0.5), X, y)
     weighted = replace(hulls.solve(), w=np.ones(2), weights=np.array([1.0, 1e-9, 1e-3, 0.0]))
     assert sparsity(hulls.model, hulls.data, weighted) == Sparsity(1.0, 0.5)

@@ -116,7 +116,7 @@ def _interior(rows: Matrix, low: Vec, high: Vec, fixed: Vec) -> bool:
     is True from e = 1e-6 on.
     """
     k, width = low.size, high - low
-    # s = low + width r, with e <= r <= 1 - e
+    # s = low + width r, with e <= r <= 1 - e; linprog itself adds that r and e are not negative
     scaled = rows.T @ sparse.diags_array(width)
     target = -(fixed + rows.T @ low)
     size = max(float(np.abs(target).max()), float(abs(scaled).max()), 1e-300)
@@ -128,7 +128,6 @@ def _interior(rows: Matrix, low: Vec, high: Vec, fixed: Vec) -> bool:
         b_ub=np.concatenate([np.zeros(k), np.ones(k)]),
         A_eq=sparse.hstack([scaled, np.zeros((target.size, 1))]) / size,
         b_eq=target / size,
-        bounds=[(None, None)] * (k + 1),
         method="highs",
     )
     return bool(result.status == 0 and -result.fun >= _INSIDE)
