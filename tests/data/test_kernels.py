@@ -490,6 +490,11 @@ def test_features_in_place_of_a_kernel_over_rows_and_in_estimators() -> None:
     path = ucm.path(models.nu_svm(0.5), rows, nu=[0.5, 0.6], **options)
     nu = ucm.solve(models.nu_svm(0.5), X, y, **options)
     assert_allclose(path[0].objective, nu.objective, rtol=5e-6)
+    assert_allclose(path[0].decision(X), nu.decision(X), atol=5e-3)
+    losses = ucm.path(ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1(), X, y, lam=[5.0, 1.0], **options)
+    for lam, found in zip((5.0, 1.0), losses, strict=True):
+        alone = ucm.solve(ucm.Logistic() + lam * ucm.L1(), X, y, **options)
+        assert_allclose(found.decision(X), alone.decision(X), atol=1e-2)
     here = ucm.Classifier(models.nu_svm(0.5), **options).fit(X, y)
     there = ucm.Classifier(models.nu_svm(0.5), **options).fit(rows)
     assert not hasattr(here, "coef_") and np.mean(here.predict(X) == there.predict(X)) > 0.98

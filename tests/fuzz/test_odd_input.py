@@ -137,7 +137,7 @@ def call(s: Source) -> Call:
             how, data = "sizes apart", X * np.logspace(-150, 150, X.shape[1])
     options: dict[str, Any] = {}
     for name, values in {
-        "solver": SOLVERS, "tol": TOLERANCES, "max_iter": NUMBERS, "n_starts": NUMBERS[:8], "bias_rule": BIAS,
+        "solver": SOLVERS, "tol": TOLERANCES, "max_iter": NUMBERS, "n_starts": NUMBERS[:7], "bias_rule": BIAS,
         "class_weight": WEIGHTS, "kernel": KERNELS, "warm_start": [None, 3], "gamma": [0.1, "scale", -1,
         "x"],
         "time_limit": [None, 5.0, 0, -1, "x"], "maxiter": [3],

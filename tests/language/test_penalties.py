@@ -626,6 +626,19 @@ class Plain(ucm.extend.ProximalPenalty):
         return "plain"
 
 
+def test_the_covariance_of_repeated_samples_is_a_penalty() -> None:
+    """Its least eigenvalues are rounding, of either sign."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((4, 6)).repeat(5, axis=0), np.where(np.arange(20) < 10, 1.0, -1.0)
+        X[rng.random(20) < 0.2] = 0.0
+        dense, thin = (
+            ucm.solve(Hinge() + Quadratic(ucm.pos.cov) + 0.01 * L2(), A, y) for A in (X, sparse.csr_array(X))
+        )
+        assert dense.status == thin.status == "optimal"
+        assert dense.objective == pytest.approx(thin.objective, rel=2e-6)
+
+
 def test_a_penalty_without_slopes_alternates() -> None:
     X, y = ucm.datasets.load("breast_cancer")
     X = (X - X.mean(axis=0)) / X.std(axis=0)

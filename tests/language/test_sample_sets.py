@@ -325,3 +325,20 @@ def test_the_value_of_margins_needs_the_samples() -> None:
     sol = ucm.solve(model, _X, _y, per_sample={"factor": _F})
     margin = _y * (_X @ sol.w + sol.b)
     assert model.value(margin, sol.w, _y, per_sample={"factor": _F}) == pytest.approx(sol.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("penalty", [L1(), ucm.LInf(), L1() + ucm.LInf(), ucm.Norm(3)], ids=repr)
+def test_tiny_penalties_beside_sets_by_sample_are_proven(penalty: Any) -> None:
+    """Dual points in dom R* have the length of the penalty, which the rounding of a program exceeds."""
+    model, given = Robust(Hinge(), _factor @ Ball(0, 0.3)) + 1e-7 * penalty, {"factor": _f}
+    sol = ucm.solve(model, _X, _y, per_sample=given)
+    assert sol.status == "optimal"
+    w, b = cp.Variable(4), cp.Variable()
+    t = cp.multiply(_y, _X @ w + b) - 0.3 * _diagonal(w, 2)
+    best = cp.Problem(cp.Minimize(_hinge(t))).solve(solver="CLARABEL")
+    assert sol.objective == pytest.approx(best, rel=2e-6) and sol.certificate.dual <= best * (1.0 + 1e-6)
+
+
+def test_a_tiny_penalty_beside_a_ball_about_every_sample_is_proven() -> None:
+    sol = ucm.solve(Robust(Hinge(), Ball(0, 0.1, 1.5)) + 1e-7 * L1(), _X, _y)
+    assert sol.status == "optimal"

@@ -1457,13 +1457,18 @@ def test_a_w_beside_the_only_feasible_point_is_no_answer(monkeypatch: pytest.Mon
     )  # b = 1 leaves the three of class -1 with 2 each
 
 
-@pytest.mark.parametrize("penalty", [ucm.L1(), ucm.Norm()], ids=repr)
-def test_a_dual_point_is_pulled_into_a_small_domain_of_sparse_samples_too(penalty: Any) -> None:
+SMALL = [ucm.L1(), ucm.Norm(), LInf(), ucm.Norm(3), ucm.L1() + LInf(), ucm.GroupLasso([0, 0, 1, 1])]
+
+
+@pytest.mark.parametrize("lam", [0.1, 1e-6])
+@pytest.mark.parametrize("penalty", SMALL, ids=repr)
+def test_a_dual_point_is_pulled_into_a_small_domain_of_sparse_samples_too(penalty: Any, lam: float) -> None:
     rng = np.random.default_rng(0)
     X = 10.0 * rng.standard_normal((20, 4)) * (rng.random((20, 4)) < 0.6)
     y = np.where(rng.random(20) < 0.5, 1.0, -1.0)
-    plans = [ucm.compile(ucm.Logistic() + 0.1 * penalty, table, y) for table in (X, sparse.csr_matrix(X))]
-    sol = plans[0].solve()
-    near = known(sol.weights) * (1.0 + 1e-6 * rng.standard_normal(20))
-    dense, csr = (plan.certify(w=sol.w, b=sol.b, weights=near) for plan in plans)
-    assert max(dense.relative_gap, csr.relative_gap) <= 1e-5
+    for loss in (ucm.Logistic(), Hinge()):
+        plans = [ucm.compile(loss + lam * penalty, table, y) for table in (X, sparse.csr_matrix(X))]
+        sol = plans[0].solve()
+        near = known(sol.weights) * (1.0 + 1e-6 * rng.standard_normal(20))
+        dense, csr = (plan.certify(w=sol.w, b=sol.b, weights=near) for plan in plans)
+        assert max(dense.relative_gap, csr.relative_gap) <= 1e-5

@@ -74,14 +74,14 @@ def lower_bound(
     """
     best, gain, conjugate = (False, -np.inf, 0.0), 0.0, 0.0
     dual = normal.moved(dual, R, u)
-    for _ in range(_MOVES):
+    for k in range(_MOVES):
         for conjugate, fraction, missed in normal.conjugates(R, dual, u, split):
             gain, violation = dual.gain(fraction), max(missed, dual.outside)
             if not np.isnan(gain - conjugate):
                 best = max(best, (violation <= INSIDE, gain - conjugate, violation))
             if best[0] and best[1] >= enough:
                 return best[1:]
-        if (moved := normal.pulled(dual, R, u)) is None:
+        if (moved := normal.pulled(dual, R, u, k % 2 > 0)) is None:
             break
         dual = moved
     if dual.rests and not u.any() and not normal.indefinite:
@@ -470,7 +470,7 @@ class FeatureNormal:
             dual = change
         return dual
 
-    def pulled(self, dual: Dual, R: CombinedPenalty, u: Vec) -> Dual | None:
+    def pulled(self, dual: Dual, R: CombinedPenalty, u: Vec, whole: bool) -> Dual | None:
         """Return the dual point moved into a bounded domain of R* that it leaves a little; None elsewhere.
 
         A shorter step would lose the same part of the bound, which rounding makes large where the domain is
@@ -479,8 +479,9 @@ class FeatureNormal:
         if self.X.shape[0] == 0 or R.norms[1] > 0.0:
             return None
         z, base = dual.images(self.adjoint)
-        found = R.excess(u + base + z) if np.isfinite(z).all() else None
-        return None if found is None else dual.moved(as_dense(self.X[:, found[0]]), found[1])
+        size = functools.partial(self.sizes, dual)
+        found = R.excess(u + base + z, size, whole) if np.isfinite(z).all() else None
+        return None if found is None else dual.moved(as_dense(self.X @ found[0]), found[1])
 
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:
         """Yield upper bounds of `R*` at parts of the segment of a dual point, by several methods.
@@ -568,7 +569,7 @@ class KernelNormal:
     def moved(self, dual: Dual, R: CombinedPenalty, u: Vec) -> Dual:
         return dual
 
-    def pulled(self, dual: Dual, R: CombinedPenalty, u: Vec) -> None:
+    def pulled(self, dual: Dual, R: CombinedPenalty, u: Vec, whole: bool) -> None:
         return None
 
     def conjugates(self, R: CombinedPenalty, dual: Dual, u: Vec, split: Split | None = None) -> Bounds:

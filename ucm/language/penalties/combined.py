@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.language.contracts import round_violation
 from ucm.language.objective import ScaledPenalty, split_scalar
 from ucm.language.penalties.norms import L2, LInf
@@ -266,20 +267,24 @@ class CombinedPenalty:
         e, V = np.linalg.eigh(0.5 * (J + J.T))
         return V[:, e < 0.5], (z - inside) @ V[:, e < 0.5]
 
-    def excess(self, z: Vec) -> tuple[NDArray[np.intp], Vec] | None:
-        """Return the entries of z at the boundary of dom R*, and how far they are outside of it.
+    def excess(self, z: Vec, size: Callable[[], Bound], whole: bool) -> tuple[Matrix, Vec] | None:
+        """Return directions, in columns, and how far z is outside of dom R* along each; None for no answer.
 
-        None if z lies inside or far outside, or the domain is no box and no ball.
+        They are the sides of a box near to z, or the normal of another domain at the nearest point; all
+        features if `whole`, as outside of a domain that is small beside `size()`, the terms that cancel in z.
+        There is no answer inside, far outside, and for a domain that is no box and no ball.
         """
         over = self.gauge(z) - 1.0 if self.proximal() else 0.0
-        if not 0.0 < over <= _NEAR:
+        near = over <= _NEAR
+        if not 0.0 < over < np.inf or not (near or deviation(z, z / (1.0 + over), size()) <= _REPORTED):
             return None
-        if self._unboxed:
-            return (np.flatnonzero(z), over / (1.0 + over) * z[z != 0.0]) if z.size <= _DENSE else None
+        missed = self.prox(z, 1.0)  # by Moreau's identity z less a point of the domain
+        if near and not whole and self._unboxed:
+            length = float(np.linalg.norm(missed))
+            return (missed[:, None] / length, np.array([length])) if length > 0.0 else None
         bound = np.abs(np.broadcast_to(np.where(z > 0.0, *reversed(self._box or (0.0, 0.0))), z.shape))
-        at = np.flatnonzero(np.abs(z) >= (1.0 - _NEAR) * bound)
-        missed = z[at] - np.clip(z[at], -bound[at], bound[at])
-        return (at, missed) if at.size <= _DENSE else None
+        at = np.flatnonzero(np.abs(z) >= near * (1.0 - _NEAR) * bound)
+        return (sparse.eye_array(z.size, format="csc")[:, at], missed[at]) if at.size <= _DENSE else None
 
     def feasible_step(self, z: Vec, u: Vec, size: Callable[[], Bound]) -> tuple[float, float]:
         """Return the largest step t in [0, 1] with `u + t z` in dom R*, and the violation accepted.
