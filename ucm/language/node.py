@@ -391,27 +391,27 @@ class Node(metaclass=Kind):
 
     def without_ranges(self) -> Self:
         """Return the declaration without the ranges of its parameters, for searches beyond their ends."""
-        return self.rewritten(lambda node: node.without_own_ranges())
+        return self._rewritten(lambda node: node._without_own_ranges())
 
-    def without_own_ranges(self) -> Node:
+    def _without_own_ranges(self) -> Node:
         """Return the node without ranges of its own, which expressions have."""
         return self
 
     def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
         """Return the declaration with new values, and other new fields, of the named `Param`s."""
-        return self.rewritten(lambda node: node.changed_alone(changes, fields)) if changes else self
+        return self._rewritten(lambda node: node._changed_alone(changes, fields)) if changes else self
 
-    def changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Node:
+    def _changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Node:
         """Return a `Param` with its new value and fields, any other node unchanged."""
         return self
 
-    def rewritten(self, change: Callable[[Node], Node]) -> Self:
+    def _rewritten(self, change: Callable[[Node], Node]) -> Self:
         """Return the declaration with `change(node)` in place of every uppermost node that it changes."""
         new = change(self)
         if new is not self:
             return new  # type: ignore[return-value]
         values = [getattr(self, name) for name in self._names]
-        others = [each(x, lambda node: node.rewritten(change)) for x in values]
+        others = [each(x, lambda node: node._rewritten(change)) for x in values]
         same = all(a is b for a, b in zip(_among(tuple(values)), _among(tuple(others)), strict=True))
         return self if same else replace(self, **dict(zip(self._names, others, strict=True)))  # type: ignore[type-var]
 

@@ -60,7 +60,7 @@ class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
         parameter occurs twice, or in a sum in a denominator.
         """
 
-    def without_own_ranges(self) -> Self:
+    def _without_own_ranges(self) -> Self:
         return replace(self, ranges=()).without_ranges() if self.ranges else self
 
     def __bool__(self) -> bool:
@@ -151,7 +151,7 @@ class Param(Expression):
     def inverse(self, name: str) -> Callable[[float], float] | None:
         return float
 
-    def changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Self:
+    def _changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Self:
         if self.name not in changes:
             return self
         ranges = tuple(r._changed(changes, **fields) for r in self.ranges)

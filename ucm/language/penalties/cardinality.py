@@ -291,6 +291,6 @@ class KSupport(FeatureCount, ProximalPenalty):
 
 def fixed(penalty: Sort, included: Sequence[int], excluded: Sequence[int]) -> Sort:
     """Return the penalty with further included and excluded features in its cardinalities."""
-    return penalty.rewritten(
+    return penalty._rewritten(
         lambda node: node.confined(included, excluded) if isinstance(node, FeatureCount) else node
     )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
@@ -325,7 +325,7 @@ class Bounds(LinearConstraint):
         return _within(self.lb, "w", self.ub, notation)
 
 
-def NonNegative(features: Sequence[bool] | NDArray[np.bool_] | None = None) -> Bounds:
+def NonNegative(features: ArrayLike | None = None) -> Bounds:
     """The constraint `w >= 0` as a penalty, which is `Bounds(0)`: 0 if all `w_j >= 0`, else infinite.
 
     It suits features whose effects have known signs: a larger value may only favour class +1. Change the
