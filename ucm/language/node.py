@@ -168,7 +168,7 @@ def restricted(
 ) -> Any:
     """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy.
 
-    Where the field takes no numbers, these words refuse a value of another type, too.
+    These words refuse a value of another type, too, except for one in place of a number.
     """
 
     def refuse(got: str, where: str) -> NoReturn:
@@ -524,16 +524,17 @@ def _rules(cls: type[Node]) -> list[tuple[str, Stored | None, Stored, Stored | N
 def _stored(f: Field, hint: object) -> Stored:
     """Return `_stored_as(hint)`, with the words of a restriction for values of another type."""
     stored, refuse = _stored_as(hint), f.metadata.get("refuse")
-    if refuse is None or {float, int} & {hint, *get_args(hint)}:
-        return stored
+    numeric = {float, int} & {hint, *get_args(hint)}
 
     def stored_or_refused(x: object, where: str) -> object:
         try:
             return stored(x, where)
         except CompositionError:
+            if numeric and not isinstance(x, np.ndarray | list | tuple):
+                raise
             refuse(brief(x), where.partition(":")[0])
 
-    return stored_or_refused
+    return stored if refuse is None else stored_or_refused
 
 
 def _hints(cls: type) -> dict[str, object]:
