@@ -287,6 +287,10 @@ class Node(metaclass=Kind):
         object.__setattr__(self, "_below", below)
         if below:
             self._grow(below)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse fields that do not fit together."""
 
     def _grow(self, below: tuple[Node, ...]) -> None:
         """Store depth and parameters of the tree; refuse excess depth and conflicting parameters."""

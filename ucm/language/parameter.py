@@ -188,8 +188,7 @@ class Range(Node):
     but: tuple[float, ...]
     must: str
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         x, relative = declared_value(self.scalar), getattr(self.scalar, "relative", False)
         if not relative and (not self.low <= x <= self.high or x in self.but):
             raise CompositionError(
@@ -261,8 +260,7 @@ class BinaryExpression(Expression):
     left: Scalar
     right: Scalar
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if self.operation not in _OPERATIONS:
             raise CompositionError(
                 f"BinaryExpression: expected one of + - * / **, got {brief(self.operation)}; write 2 * nu"

@@ -95,8 +95,7 @@ class LinearConstraint(ProximalPenalty):
     lb: float | tuple[float, ...] = converted(converter=_numbers, default=-np.inf)
     ub: float | tuple[float, ...] = converted(converter=_numbers, default=np.inf)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         self._check_bounds(len(self.A))
 
     def _check_bounds(self, count: int) -> None:
@@ -255,8 +254,7 @@ class Bounds(LinearConstraint):
     lb: float | tuple[float, ...] = converted(converter=_numbers, default=-np.inf)
     ub: float | tuple[float, ...] = converted(converter=_numbers, default=np.inf)
 
-    def __post_init__(self) -> None:
-        ProximalPenalty.__post_init__(self)
+    def _check(self) -> None:
         self._check_bounds(max(np.size(self.lb), np.size(self.ub)))
 
     @property
