@@ -308,7 +308,10 @@ class Ball(_BallImage):
     center: VectorNode = converted(converter=as_vector)
     radius: Scalar = not_negative("radius", f"write Ball(pos.mean, 0.5){_BY_SAMPLE}")
     p: float = restricted(
-        lambda p: p >= 1.0, "p is a number p >= 1 (or inf)", "write 2.0 for the Euclidean norm", default=2.0
+        lambda p: p >= 1.0,
+        "p must be a number of at least 1 (inf allowed)",
+        "write 2.0 for the Euclidean norm",
+        default=2.0,
     )
 
     @property
