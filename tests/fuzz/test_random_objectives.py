@@ -118,13 +118,6 @@ def test_random_robust_samples_cardinalities_and_label_flips_agree_with_their_de
     fuzz(extended, compare, record_property, few=8, many=1_500)
 
 
-def test_the_samples_of_sets_about_samples_are_of_every_kind() -> None:
-    cases = [extended(Source(seed)) for seed in range(300)]
-    met = Counter(type(node).__name__ for c in cases for node in c.model.walk())
-    kinds = ("FeatureDeletion", "PerSampleImage", "PerSampleMultiple", "Ellipsoid", "KSupport", "Cardinality")
-    assert all(met[kind] >= 10 for kind in (*kinds, "WassersteinObjective")), met
-
-
 @pytest.mark.slow
 def test_the_samples_of_objectives_are_of_every_kind() -> None:
     cases = [objective(Source(seed)) for seed in range(400)]
@@ -150,3 +143,13 @@ def test_the_samples_of_worst_means_and_constraints_are_of_every_kind() -> None:
     assert min(Counter(c.model.intercept for c in cases).values()) >= 30
     words = ("groups=(", "sample_weight", "class_weight", "lb=(", "on=pos")
     assert all(sum(word in repr(c) for c in cases) >= 15 for word in words)
+
+
+def test_the_samples_of_robust_objectives_are_of_every_kind() -> None:
+    cases = [extended(Source(seed)) for seed in range(300)]
+    met = Counter(type(node).__name__ for c in cases for node in c.model.walk())
+    kinds = (
+        "Robust", "FeatureDeletion", "PerSampleImage", "PerSampleMultiple", "KSupport", "Cardinality",
+        "WassersteinObjective", "WorstMean", "Ellipsoid", "LinearConstraint",
+    )  # fmt: skip
+    assert all(met[kind] >= 10 for kind in kinds), met

@@ -453,7 +453,7 @@ def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: fl
     if kind == "Lp":
         return float((a**term.p).sum())
     if kind == "ExpL0":
-        return float((1.0 - np.exp(-value(term.a) * a)).sum())
+        return float(-np.expm1(-value(term.a) * a).sum())
     if kind == "CappedL1":
         return float(np.minimum(a, value(term.a)).sum())
     lam = value(term.lam)

@@ -456,11 +456,13 @@ def check_constraints(penalty: Penalty, n: int) -> None:
 def active_multipliers(constraints: Sequence[LinearConstraint], w: Vec, z: Vec) -> list[Vec]:
     """Return by constraint the multipliers of its rows at w whose combination of rows is nearest to z.
 
-    They are not negative at upper bounds, not positive at lower bounds, and 0 away from both.
+    They are not negative at upper bounds, not positive at lower bounds, and 0 away from both. A weight may
+    miss a bound of 0 by the rounding of a projection, which is that of the largest weight.
     """
     whole = merged(constraints)
-    G, _, rows, signs = whole.upper
-    active = np.flatnonzero(whole.slacks(w) <= _ACTIVE)
+    G, h, rows, signs = whole.upper
+    rounding = _PROJECTED * np.abs(w).max(initial=0.0) * np.abs(G).sum(axis=1)
+    active = np.flatnonzero((whole.slacks(w) <= _ACTIVE) | (h - G @ w <= rounding))
     mu = np.zeros(len(whole.A))
     if active.size:
         np.add.at(mu, rows[active], signs[active] * _nonnegative(G[active].T, z)[0])
