@@ -518,27 +518,11 @@ class RotationInvariant(Node):
 @functools.cache
 def _rules(cls: type[Node]) -> list[tuple[str, Stored | None, Stored, Stored | None]]:
     """Return for each field its name, converter, the function to the stored form of a value, and check."""
-    hints = _hints(cls)
-    return [
-        (f.name, f.metadata.get("converter"), _stored(f, hints.get(f.name, Any)), f.metadata.get("check"))
-        for f in _in_order(cls)
-    ]
-
-
-def _stored(f: Field, hint: object) -> Stored:
-    """Return `_stored_as(hint)`, with the words of a restriction for values of another type."""
-    stored, refuse = _stored_as(hint), f.metadata.get("refuse")
-    numeric = {float, int} & {hint, *get_args(hint)}
-
-    def stored_or_refused(x: object, where: str) -> object:
-        try:
-            return stored(x, where)
-        except CompositionError:
-            if numeric and not isinstance(x, np.ndarray | list | tuple):
-                raise
-            refuse(brief(x), where.partition(":")[0])
-
-    return stored if refuse is None else stored_or_refused
+    hints, rules = _hints(cls), []
+    for f in _in_order(cls):
+        converter, check, refuse = map(f.metadata.get, ("converter", "check", "refuse"))
+        rules.append((f.name, converter, _stored_as(hints.get(f.name, Any), refuse), check))
+    return rules
 
 
 def _hints(cls: type) -> dict[str, object]:
@@ -555,8 +539,11 @@ def _hints(cls: type) -> dict[str, object]:
 
 
 @functools.cache
-def _stored_as(hint: object) -> Stored:
-    """Return the function from a value, and its place in words, to its stored form, as an annotation asks."""
+def _stored_as(hint: object, refuse: Callable[[str, str], NoReturn] | None = None) -> Stored:
+    """Return the function from a value, and its place in words, to its stored form, as an annotation asks.
+
+    `refuse` refuses a value of another type, but for one in place of a number.
+    """
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     literals = [word for k in kinds if get_origin(k) is Literal for word in get_args(k)]
     tuples = [get_args(k) for k in kinds if get_origin(k) is tuple]
@@ -581,9 +568,16 @@ def _stored_as(hint: object) -> Stored:
                 return number
             if number.is_integer():
                 return int(x) if isinstance(x, int) else int(number)
-        frozen = _frozen(x, where)
+        try:
+            frozen = _frozen(x, where)
+        except CompositionError:
+            if refuse is None or numeric or isinstance(x, np.ndarray | list | tuple):
+                raise
+            refuse(brief(x), where.partition(":")[0])
         if anything or isinstance(frozen, classes) or frozen in literals:
             return frozen
+        if refuse is not None and (not numeric or isinstance(frozen, np.ndarray)):
+            refuse(brief(x), where.partition(":")[0])
         raise CompositionError(f"{where}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}")
 
     return stored
