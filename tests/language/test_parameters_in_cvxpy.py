@@ -86,6 +86,6 @@ def test_expressions_of_parameters_follow_their_values() -> None:
     assert scope.of(3.0) == 3.0 and scope.of(Size(0.5)) == 0.5
     plain.value = 0.8
     assert derived.value == pytest.approx(2.0 * c.value)
-    assert derived.name() == "1.5 * lam / mu"
+    assert derived.name() == "lam * 2 / mu * 0.75"
     radius: Any = scope.of(Size(Param("r", -1.0)))
     assert radius.value == -1.0

@@ -362,16 +362,9 @@ def _combined(operation: str, left: object, right: object) -> object:
     a, b = as_factor(left), as_factor(right)
     if a is None or b is None:
         return NotImplemented
-    match operation, a, b:
-        case ("*" | "/", _, 1.0):
-            return a
-        case ("*", 1.0, _):
-            return b
-        case ("*", _, float()):  # numbers stand on the left, and as one
-            return _combined("*", b, a)
-        case ("*", float(), BinaryExpression(operation="*" | "/")):
-            return _OPERATIONS[b.operation].of(a * b.left, b.right)
-    return BinaryExpression(operation, a, b)
+    if operation in "*/" and b == 1.0:
+        return a
+    return b if operation == "*" and a == 1.0 else BinaryExpression(operation, a, b)
 
 
 def value(scalar: Scalar) -> float:

@@ -191,8 +191,14 @@ class Box(Domain, SemiSmooth):
 
     @property
     def _mirrored(self) -> bool:
-        """True if the box has parameters and is written as `-upper <= q <= upper`."""
-        return bool(self._params) and not isinstance(self.upper, tuple) and self.lower == -1.0 * self.upper
+        """True if the box has parameters and, at random values of them, `lower = -upper`."""
+        names, rng = self.params(), np.random.default_rng(0)
+        for _ in range(2):
+            other = self.without_ranges().substitute({p: rng.uniform(0.5, 1.5) for p in sorted(names)})
+            lower, upper = other.bounds()
+            if not np.allclose(lower, -upper, 1e-12, 0.0):
+                return False
+        return bool(names)
 
     def size(self) -> Size | None:
         upper, times = self.upper, 2 if self._mirrored else 1

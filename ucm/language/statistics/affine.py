@@ -350,8 +350,5 @@ def stacked_factors(S: MatrixNode, data: Data) -> LinearMap:
 @operator("parameter * array")
 def _scaled_array(c: Scalar, x: Any) -> Statistic:
     """Return the statistic `c x` for a scalar with parameters and a vector or square matrix."""
-    if np.ndim(x) == 2:
-        return c * as_matrix(x, "a Param times an array")
-    v = ConstantVector(np.asanyarray(x))
-    negative = v.entries[np.flatnonzero(v.entries)[:1]] < 0.0  # the sign is that of the scalar
-    return (-1.0 * c) * (-1.0 * v) if negative.any() else c * v
+    node = ConstantVector(np.asanyarray(x)) if np.ndim(x) == 1 else as_matrix(x, "a Param times an array")
+    return c * node
