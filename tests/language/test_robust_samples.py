@@ -275,6 +275,15 @@ def test_bounds_of_steep_perturbations_stay_below_the_optimum() -> None:
     assert plan(1e5).certify(w=np.array([1.45e-6, 1.65e-6]), b=1.26).dual <= best * (1.0 + 1e-7)
 
 
+def test_a_robust_loss_has_the_slopes_of_its_loss() -> None:
+    """By their formulas; a difference quotient of the proximal map misses them by its step."""
+    loss, v, t = Logistic(), np.linspace(-2.0, 3.0, 9), 0.3
+    s = loss.conjugate_prox(v, t)
+    exact = 1.0 / (1.0 + t / (s * (1.0 - s)))  # 1 / (1 + t l*''(s))
+    found = (0.5 * Robust(loss, Ball(0, 1))).conjugate_prox_slope(0.5 * v, 0.5 * t, 0.5 * s)
+    assert found == pytest.approx(exact, rel=1e-12)
+
+
 def test_robust_losses_keep_the_laws_of_losses() -> None:
     ucm.testing.check_loss(2 * Robust(HuberHinge(0.5), Ball(0, 0.1)))
 

@@ -578,8 +578,7 @@ def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
 class FeatureNode(Node):
     """A declaration in feature space: a set, a statistic, or samples."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if self._below:
             self.dimension(None)
 

@@ -168,7 +168,7 @@ def restricted(
 ) -> Any:
     """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy.
 
-    Where the field takes no numbers, these words refuse a value of another type, too.
+    These words refuse a value of another type, too, except for one in place of a number.
     """
 
     def refuse(got: str, where: str) -> NoReturn:
@@ -287,6 +287,10 @@ class Node(metaclass=Kind):
         object.__setattr__(self, "_below", below)
         if below:
             self._grow(below)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse fields that do not fit together."""
 
     def _grow(self, below: tuple[Node, ...]) -> None:
         """Store depth and parameters of the tree; refuse excess depth and conflicting parameters."""
@@ -391,27 +395,27 @@ class Node(metaclass=Kind):
 
     def without_ranges(self) -> Self:
         """Return the declaration without the ranges of its parameters, for searches beyond their ends."""
-        return self.rewritten(lambda node: node.without_own_ranges())
+        return self._rewritten(lambda node: node._without_own_ranges())
 
-    def without_own_ranges(self) -> Node:
+    def _without_own_ranges(self) -> Node:
         """Return the node without ranges of its own, which expressions have."""
         return self
 
     def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
         """Return the declaration with new values, and other new fields, of the named `Param`s."""
-        return self.rewritten(lambda node: node.changed_alone(changes, fields)) if changes else self
+        return self._rewritten(lambda node: node._changed_alone(changes, fields)) if changes else self
 
-    def changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Node:
+    def _changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Node:
         """Return a `Param` with its new value and fields, any other node unchanged."""
         return self
 
-    def rewritten(self, change: Callable[[Node], Node]) -> Self:
+    def _rewritten(self, change: Callable[[Node], Node]) -> Self:
         """Return the declaration with `change(node)` in place of every uppermost node that it changes."""
         new = change(self)
         if new is not self:
             return new  # type: ignore[return-value]
         values = [getattr(self, name) for name in self._names]
-        others = [each(x, lambda node: node.rewritten(change)) for x in values]
+        others = [each(x, lambda node: node._rewritten(change)) for x in values]
         same = all(a is b for a, b in zip(_among(tuple(values)), _among(tuple(others)), strict=True))
         return self if same else replace(self, **dict(zip(self._names, others, strict=True)))  # type: ignore[type-var]
 
@@ -514,26 +518,11 @@ class RotationInvariant(Node):
 @functools.cache
 def _rules(cls: type[Node]) -> list[tuple[str, Stored | None, Stored, Stored | None]]:
     """Return for each field its name, converter, the function to the stored form of a value, and check."""
-    hints = _hints(cls)
-    return [
-        (f.name, f.metadata.get("converter"), _stored(f, hints.get(f.name, Any)), f.metadata.get("check"))
-        for f in _in_order(cls)
-    ]
-
-
-def _stored(f: Field, hint: object) -> Stored:
-    """Return `_stored_as(hint)`, with the words of a restriction for values of another type."""
-    stored, refuse = _stored_as(hint), f.metadata.get("refuse")
-    if refuse is None or {float, int} & {hint, *get_args(hint)}:
-        return stored
-
-    def stored_or_refused(x: object, where: str) -> object:
-        try:
-            return stored(x, where)
-        except CompositionError:
-            refuse(brief(x), where.partition(":")[0])
-
-    return stored_or_refused
+    hints, rules = _hints(cls), []
+    for f in _in_order(cls):
+        converter, check, refuse = map(f.metadata.get, ("converter", "check", "refuse"))
+        rules.append((f.name, converter, _stored_as(hints.get(f.name, Any), refuse), check))
+    return rules
 
 
 def _hints(cls: type) -> dict[str, object]:
@@ -550,8 +539,11 @@ def _hints(cls: type) -> dict[str, object]:
 
 
 @functools.cache
-def _stored_as(hint: object) -> Stored:
-    """Return the function from a value, and its place in words, to its stored form, as an annotation asks."""
+def _stored_as(hint: object, refuse: Callable[[str, str], NoReturn] | None = None) -> Stored:
+    """Return the function from a value, and its place in words, to its stored form, as an annotation asks.
+
+    `refuse` refuses a value of another type, but for one in place of a number.
+    """
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     literals = [word for k in kinds if get_origin(k) is Literal for word in get_args(k)]
     tuples = [get_args(k) for k in kinds if get_origin(k) is tuple]
@@ -576,9 +568,16 @@ def _stored_as(hint: object) -> Stored:
                 return number
             if number.is_integer():
                 return int(x) if isinstance(x, int) else int(number)
-        frozen = _frozen(x, where)
+        try:
+            frozen = _frozen(x, where)
+        except CompositionError:
+            if refuse is None or numeric or isinstance(x, np.ndarray | list | tuple):
+                raise
+            refuse(brief(x), where.partition(":")[0])
         if anything or isinstance(frozen, classes) or frozen in literals:
             return frozen
+        if refuse is not None and (not numeric or isinstance(frozen, np.ndarray)):
+            refuse(brief(x), where.partition(":")[0])
         raise CompositionError(f"{where}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}")
 
     return stored

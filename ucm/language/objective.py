@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ class TermMultiple(Term, RotationInvariant):
         added, subtracted = (tuple(multiplied(self.factor, t) for t in part) for part in self.term.split())
         return added, subtracted
 
-    def with_column(self, n: int) -> Self:
+    def with_column(self, n: int) -> Any:
         return replace(self, term=self.term.with_column(n))  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ class TermSum(Term, RotationInvariant):
         parts = [term.split() for term in self.terms]
         return tuple(t for plus, _ in parts for t in plus), tuple(t for _, minus in parts for t in minus)
 
-    def with_column(self, n: int) -> Self:
+    def with_column(self, n: int) -> Any:
         return replace(self, terms=tuple(term.with_column(n) for term in self.terms))  # type: ignore[union-attr]
 
     def __repr__(self) -> str:

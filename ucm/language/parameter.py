@@ -60,7 +60,7 @@ class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
         parameter occurs twice, or in a sum in a denominator.
         """
 
-    def without_own_ranges(self) -> Self:
+    def _without_own_ranges(self) -> Self:
         return replace(self, ranges=()).without_ranges() if self.ranges else self
 
     def __bool__(self) -> bool:
@@ -151,7 +151,7 @@ class Param(Expression):
     def inverse(self, name: str) -> Callable[[float], float] | None:
         return float
 
-    def changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Self:
+    def _changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Self:
         if self.name not in changes:
             return self
         ranges = tuple(r._changed(changes, **fields) for r in self.ranges)
@@ -188,8 +188,7 @@ class Range(Node):
     but: tuple[float, ...]
     must: str
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         x, relative = declared_value(self.scalar), getattr(self.scalar, "relative", False)
         if not relative and (not self.low <= x <= self.high or x in self.but):
             raise CompositionError(
@@ -261,8 +260,7 @@ class BinaryExpression(Expression):
     left: Scalar
     right: Scalar
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if self.operation not in _OPERATIONS:
             raise CompositionError(
                 f"BinaryExpression: expected one of + - * / **, got {brief(self.operation)}; write 2 * nu"

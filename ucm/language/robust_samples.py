@@ -338,17 +338,21 @@ class Robust(DerivedLoss):
 
 def without_perturbations(loss: Sort) -> Sort:
     """Return a loss with every `Robust` in it replaced by its loss."""
-    return loss.rewritten(lambda node: node.loss if isinstance(node, Robust) else node)
+    return loss._rewritten(lambda node: node.loss if isinstance(node, Robust) else node)
 
 
 def with_statistics(declared: Sort, data: Data) -> Sort:
     """Return a declaration with the covariances of its sets evaluated to matrices."""
 
     def evaluated(node: Node) -> Node:
-        varies = isinstance(node, MatrixNode) and not isinstance(node, ConstantMatrix)
-        return ConstantMatrix(node.evaluate(data)) if varies else node
+        match node:
+            case ConstantMatrix():
+                return node
+            case MatrixNode():
+                return ConstantMatrix(node.evaluate(data))
+        return node
 
-    return declared.rewritten(evaluated)
+    return declared._rewritten(evaluated)
 
 
 class Perturbations:

@@ -129,8 +129,7 @@ class WassersteinObjective(Objective):
         kw_only=True,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if self.penalised or self.offset is not None:
             raise CompositionError(
                 f"{type(self).__name__}: expected no penalised intercept and no offset of the scores, which "

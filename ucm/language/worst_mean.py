@@ -108,8 +108,7 @@ class WorstMean(JointLoss):
     weights: Domain | None = converted(converter=_domain, default=None)
     groups: tuple[Samples, ...] = converted(converter=_groups, default=())
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if self.groups and self.loss.counted is not None:
             raise CompositionError(
                 f"WorstMean: groups name their samples, and the loss has others, got {brief(self.loss)}; "

@@ -103,8 +103,7 @@ class Box(Domain, SemiSmooth):
     lower: Bound = converted(converter=_as_bound, default=0.0)
     upper: Bound = converted(converter=_as_bound, default=1.0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if len(self._lengths()) > 1:
             raise CompositionError(
                 f"Box: expected as many lower bounds as upper ones, got {sorted(self._lengths())}; "

@@ -222,8 +222,7 @@ class LossBall(SimplexDomain):
     radius: Scalar | None = None
     lam: Scalar | None = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         check_slopes(self.loss, "LossBall")
         exactly_one(f"LossBall({self.loss!r})", radius=self.radius, lam=self.lam)
 
@@ -315,8 +314,7 @@ class ChiSquareBall(SimplexDomain):
     rho: Scalar | None = not_negative("bound rho", "write ChiSquareBall(rho=0.5)", default=None)
     level: Scalar | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         _ = self._given
 
     @property

@@ -106,8 +106,7 @@ class CappedSimplex(SimplexDomain):
     relative: bool = False
     nu: Scalar | None = not_negative("fraction nu", "write CappedSimplex(nu=0.3)", default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         _ = self.given
 
     @property

@@ -51,8 +51,7 @@ class FeatureCount(Penalty):
     included: tuple[int, ...] = _features("included")
     excluded: tuple[int, ...] = _features("excluded")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if len(self.included) > value(self.k) or set(self.included) & set(self.excluded):
             raise ParameterError(
                 f"{type(self).__name__}: expected at most k = {value(self.k):g} included features, none of "
@@ -291,6 +290,6 @@ class KSupport(FeatureCount, ProximalPenalty):
 
 def fixed(penalty: Sort, included: Sequence[int], excluded: Sequence[int]) -> Sort:
     """Return the penalty with further included and excluded features in its cardinalities."""
-    return penalty.rewritten(
+    return penalty._rewritten(
         lambda node: node.confined(included, excluded) if isinstance(node, FeatureCount) else node
     )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
@@ -95,8 +95,7 @@ class LinearConstraint(ProximalPenalty):
     lb: float | tuple[float, ...] = converted(converter=_numbers, default=-np.inf)
     ub: float | tuple[float, ...] = converted(converter=_numbers, default=np.inf)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         self._check_bounds(len(self.A))
 
     def _check_bounds(self, count: int) -> None:
@@ -255,8 +254,7 @@ class Bounds(LinearConstraint):
     lb: float | tuple[float, ...] = converted(converter=_numbers, default=-np.inf)
     ub: float | tuple[float, ...] = converted(converter=_numbers, default=np.inf)
 
-    def __post_init__(self) -> None:
-        ProximalPenalty.__post_init__(self)
+    def _check(self) -> None:
         self._check_bounds(max(np.size(self.lb), np.size(self.ub)))
 
     @property
@@ -325,7 +323,7 @@ class Bounds(LinearConstraint):
         return _within(self.lb, "w", self.ub, notation)
 
 
-def NonNegative(features: Sequence[bool] | NDArray[np.bool_] | None = None) -> Bounds:
+def NonNegative(features: ArrayLike | None = None) -> Bounds:
     """The constraint `w >= 0` as a penalty, which is `Bounds(0)`: 0 if all `w_j >= 0`, else infinite.
 
     It suits features whose effects have known signs: a larger value may only favour class +1. Change the

@@ -289,8 +289,7 @@ class GroupLasso(ProximalPenalty):
     groups: Any = groups_of_features()
     weights: Any = weights_of("group")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if self.weights is not None and self.weights.size != self._count:
             raise CompositionError(
                 f"GroupLasso: weights has one number for each of the {self._count} groups, got "

@@ -29,7 +29,7 @@ from ucm.language.contracts import (
     UncertaintySet,
 )
 from ucm.language.domains import NormBall, Simplex
-from ucm.language.node import Notation, RotationInvariant, axes, converted, not_negative
+from ucm.language.node import Notation, RotationInvariant, axes, converted, not_negative, restricted
 from ucm.language.parameter import Expression, Scalar
 from ucm.language.statistics.affine import (
     MatrixNode,
@@ -43,6 +43,7 @@ from ucm.language.statistics.affine import (
 )
 
 _ROUNDING = 1e-14  # of an inner product
+_BY_SAMPLE = ", and for one size a sample Robust(Hinge(), per_sample('radius') * Ball(0, 1))"
 
 
 def subpaths(splits: Splits, name: str) -> dict[Path, Vec]:
@@ -269,15 +270,6 @@ class _BallImage(DomainImage):
 
     p = 2.0
 
-    def __post_init__(self) -> None:
-        if np.ndim(self.radius):  # type: ignore[attr-defined]
-            raise CompositionError(
-                f"{type(self).__name__}: radius is one number or a Param, got {brief(self.radius)}; one for "  # type: ignore[attr-defined]
-                "each sample comes with the samples: Robust(Hinge(), per_sample('radius') * Ball(0, 1))"
-            )
-        super().__post_init__()
-        _ = self._domain  # refuses a wrong p
-
     @functools.cached_property
     def _domain(self) -> NormBall:
         return NormBall(self.radius, self.p)  # type: ignore[attr-defined]
@@ -314,8 +306,13 @@ class Ball(_BallImage):
     """
 
     center: VectorNode = converted(converter=as_vector)
-    radius: Scalar = not_negative("radius", "write Ball(pos.mean, 0.5)")
-    p: float = 2.0
+    radius: Scalar = not_negative("radius", f"write Ball(pos.mean, 0.5){_BY_SAMPLE}")
+    p: float = restricted(
+        lambda p: p >= 1.0,
+        "p must be a number of at least 1 (inf allowed)",
+        "write 2.0 for the Euclidean norm",
+        default=2.0,
+    )
 
     @property
     def rotation_invariant(self) -> bool:
@@ -361,7 +358,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
 
     center: VectorNode = converted(converter=as_vector)
     shape: MatrixNode = converted(converter=as_matrix)
-    radius: Scalar = not_negative("radius", "write Ellipsoid(pos.mean, pos.cov, 0.5)")
+    radius: Scalar = not_negative("radius", f"write Ellipsoid(pos.mean, pos.cov, 0.5){_BY_SAMPLE}")
 
     def map(self, data: Data) -> LinearMap:
         return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))

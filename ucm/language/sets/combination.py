@@ -132,8 +132,8 @@ class LinearCombination(Combination):
 
     parts: tuple[tuple[Scalar | Any, UncertaintySet], ...] = some("set")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         for L, _ in self.parts:
             if is_number(L) and not math.isfinite(declared_value(L)):
                 raise CompositionError(

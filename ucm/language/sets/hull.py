@@ -61,8 +61,7 @@ class Hull(DomainImage, RotationInvariant):
     samples: SampleNode = converted(converter=as_samples)  # type: ignore[arg-type]
     weights: Domain | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         refuse_bounds(self.weights, "Hull")
 
     def declared(self) -> tuple[VectorNode, Domain]:

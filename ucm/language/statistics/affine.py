@@ -266,8 +266,7 @@ class MatrixNode(Statistic):
 class ConstantMatrix(ConstantStatistic, MatrixNode):
     """A constant positive semidefinite matrix, dense or CSR."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         check_semidefinite(self.entries, "a constant matrix")
 
     def factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:

@@ -333,8 +333,7 @@ class Points(SampleNode):
     )
     weights: np.ndarray | None = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         c = self.weights
         if c is not None and not (np.shape(c) == self.points.shape[:1] and np.all(c > 0.0)):
             raise CompositionError(
