@@ -398,9 +398,9 @@ class Data:
         if self.moments is not None:
             return self.moments[kind, group].mean
         count, counts = self.rows(kind, group).size, self._counts(kind, group)
-        q = np.full(count, 1.0 / count) if counts is None else counts / counts.sum()
-        samples = self.samples(kind, group)
-        mean = samples.matvec(q)
+        q = np.ones(count) if counts is None else counts
+        q = np.ldexp(q, -np.frexp(q.sum())[1])  # by a power of 2: sums of 0 and 1 are exact, none overflows
+        mean = self.samples(kind, group).matvec(q) / q.sum()
         exact = self.space.gram is None and kind != "signed" and not sparse.issparse(self.X)
         return exact_mean(self._matrix(kind, group), mean) if exact else mean
 

@@ -23,7 +23,7 @@ _COMPILED = ("linear", "poly", "rbf")
 _FILLED = 0.5  # least density at which samples are centred
 _FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5,
 _FAR_BLOCKS = 500.0  # and to 1e-4: a round more costs less than rows one by one
-_LARGE = 1 << 27  # kernel values times features from which several threads gain
+_LARGE = 1 << 25  # kernel values times features from which several threads gain
 _PART = 1 << 23  # kernel values that one call computes: some 20 ms
 _LONG = 16  # features from which products by BLAS gain in sums,
 _WIDE = 100  # and for rows, whose working sets take more pair updates
@@ -69,9 +69,10 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 
 @dataclass(frozen=True)
 class Columns:
-    """The samples in columns, gamma times their squares, and how compiled code computes rows from them.
+    """The samples, gamma times their squares, and how compiled code computes rows from them.
 
-    X, squares : (n, m) and (m,)
+    X : (m, n) where products by BLAS take them, else (n, m), for loops over many samples
+    squares : (m,)
     kind : of `KINDS`, for single rows in float32; "given" where rows come many at a time
     height : rows of one product of BLAS in sums; 1 where rows are computed without it, one by one
     """
@@ -80,6 +81,10 @@ class Columns:
     squares: Vec
     kind: int
     height: int
+
+    def of(self, samples: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the samples with the given indices, (k, n)."""
+        return self.X[samples] if self.height > 1 else self.X[:, samples].T
 
 
 def sliced(n: int, step: int) -> list[slice]:
@@ -136,13 +141,14 @@ class Gram:
             return None
         filled = (X.nnz if sparse.issparse(X) else np.count_nonzero(X)) >= _FILLED * cells
         X = X.toarray() if sparse.issparse(X) else X
-        columns = np.ascontiguousarray((X - X.mean(axis=0) if name == "rbf" and filled else X).T, np.float64)
-        squares = self.kernel.gamma * np.einsum("ij,ij->j", columns, columns)
-        features, far = columns.shape[0], float(squares.max(initial=0.0))
+        X = X - X.mean(axis=0) if name == "rbf" and filled else X
+        height = _HEIGHT if filled and X.shape[1] >= _LONG else 1
+        squares = self.kernel.gamma * np.einsum("ij,ij->i", X, X)
+        features, far = X.shape[1], float(squares.max(initial=0.0))
         blocks = filled and features >= _WIDE and (name != "rbf" or far <= _FAR_BLOCKS)
         by_distances = name == "rbf" and not blocks and (filled or far > _FAR)
         kind = KINDS["given" if blocks else "rbf by distances" if by_distances else name]
-        return Columns(columns, squares, kind, _HEIGHT if filled and features >= _LONG else 1)
+        return Columns(np.ascontiguousarray(X if height > 1 else X.T, np.float64), squares, kind, height)
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the submatrix `K[rows, columns]`, (len(rows), len(columns))."""
@@ -167,9 +173,10 @@ class Gram:
             if rows.size + others.size == self.m <= _SHARE * rows.size:
                 every, shared = np.append(rows, others), rows.size
         k, c, X, squares = self.kernel, np.ascontiguousarray(c), self.columns.X, self.columns.squares
-        A, a, height = np.ascontiguousarray(X[:, rows].T), squares[rows], self.columns.height
+        A, a, height = np.ascontiguousarray(self.columns.of(rows)), squares[rows], self.columns.height
         if shared or columns is not None:
-            X, squares = np.ascontiguousarray(X[:, every]), squares[every]
+            X, squares = self.columns.of(every), squares[every]
+            X = X if height > 1 else np.ascontiguousarray(X.T)
         out, parts = np.zeros(every.size), np.zeros((_PARTS, shared))
 
         def add(at: tuple[int, slice]) -> None:
@@ -195,15 +202,15 @@ class Gram:
         self, rows: NDArray[np.intp], slots: NDArray[np.int64], store: NDArray[np.float32],
         X: NDArray[np.float32], squares: NDArray[np.float32], n: int,
     ) -> None:  # fmt: skip
-        """Write the rows of the kernel, in float32, over the first n columns of X into slots of the store."""
+        """Write the rows of the kernel, in float32, over the first n samples of X into slots of the store."""
         k, kind = self.kernel, KINDS[self.kernel.name]
-        A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
+        A, a = X[rows], squares[rows]
 
         def fill(part: slice) -> None:
             scratch = np.empty(rows.size * _COLUMNS, np.float32)
             start, count = part.start, part.stop - part.start
             native.library.kernel_block(
-                kind, k.degree, k.gamma, k.coef0, *A.shape, A, a, slots, X.shape[1], X, squares, start, count,
+                kind, k.degree, k.gamma, k.coef0, *A.shape, A, a, slots, X, squares, start, count,
                 n, store, scratch,
             )  # fmt: skip
 

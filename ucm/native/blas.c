@@ -35,21 +35,21 @@ static integer integer_of(int64_t value)
 
 static bool is_zero(integer i) { return width == 8 ? i.wide == 0 : i.narrow == 0; }
 
-/* out_ij = <a_i, x_j> for the (count, n) pairs; a is (count, features), x holds one feature a row, `stride` entries apart. */
-void products_float(int64_t n, int64_t count, int64_t features, const float *x, int64_t stride, const float *a, float *out)
+/* out_ij = <a_i, x_j>, (count, n); a is (count, features), x (n, features). */
+void products_float(int64_t n, int64_t count, int64_t features, const float *x, const float *a, float *out)
 {
-    char as_is = 'N';
-    integer columns = integer_of(n), rows = integer_of(count), terms = integer_of(features), apart = integer_of(stride);
+    char as_is = 'N', transposed = 'T';
+    integer columns = integer_of(n), rows = integer_of(count), terms = integer_of(features);
     float one = 1.0f, zero = 0.0f;
-    gemm_float(&as_is, &as_is, &columns, &rows, &terms, &one, (float *)x, &apart, (float *)a, &terms, &zero, out, &columns);
+    gemm_float(&transposed, &as_is, &columns, &rows, &terms, &one, (float *)x, &terms, (float *)a, &terms, &zero, out, &columns);
 }
 
-void products_double(int64_t n, int64_t count, int64_t features, const double *x, int64_t stride, const double *a, double *out)
+void products_double(int64_t n, int64_t count, int64_t features, const double *x, const double *a, double *out)
 {
-    char as_is = 'N';
-    integer columns = integer_of(n), rows = integer_of(count), terms = integer_of(features), apart = integer_of(stride);
+    char as_is = 'N', transposed = 'T';
+    integer columns = integer_of(n), rows = integer_of(count), terms = integer_of(features);
     double one = 1.0, zero = 0.0;
-    gemm_double(&as_is, &as_is, &columns, &rows, &terms, &one, (double *)x, &apart, (double *)a, &terms, &zero, out, &columns);
+    gemm_double(&transposed, &as_is, &columns, &rows, &terms, &one, (double *)x, &terms, (double *)a, &terms, &zero, out, &columns);
 }
 
 /* The upper triangle of H + factor R'R, R the (count, n) rows. */

@@ -81,7 +81,8 @@ INLINED double product_of(int64_t n, const double *restrict x, const double *res
 }
 
 /* out_j += sum_i c_i k(a_i, x_(first + j)) over the count rows a_i, (count, features). `height` rows at a time have their
-   products by BLAS, one alone has not; part is (height, COLUMNS) scratch. Where the first `shared` = count columns are the
+   products by BLAS, and x is (., features); one alone has not, and x holds one feature a row, `stride` entries apart.
+   part is (height, COLUMNS) scratch. Where the first `shared` = count columns are the
    rows, and `first` is a multiple of COLUMNS, a value between two blocks of columns is computed with the later one, for
    out_j and, by symmetry, for mirror_i, (shared,); shared is 0 otherwise. */
 EXPORT VECTORISED void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t height, int64_t count,
@@ -95,11 +96,11 @@ EXPORT VECTORISED void kernel_sums(int64_t kind, int64_t degree, double gamma, d
     for (int64_t start = 0; start < n; start += most) {
         const int64_t size = n - start < most ? n - start : most, at = first + start;
         const int64_t last = at + size < shared ? at + size : count, twice = shared - at < size ? shared - at : size;
-        const double *columns = x + at;
+        const double *columns = x + (height > 1 ? at * features : at);
         for (int64_t j = 0; j < size; j++) total[j] = 0;
         for (int64_t top = 0; top < last; top += height) {
             const int64_t rows = last - top < height ? last - top : height;
-            if (height > 1) products_double(size, rows, features, columns, stride, a + top * features, part);
+            if (height > 1) products_double(size, rows, features, columns, a + top * features, part);
             else products_of_double(false, size, features, a + top * features, 1, columns, stride, part);
             for (int64_t i = 0; i < rows; i++) {
                 double *restrict row = part + i * size;
@@ -125,16 +126,16 @@ VECTORISED void kernel_row(int64_t kind, int64_t degree, double gamma, double co
     }
 }
 
-/* The rows of `count` samples a_i, (count, features), over the n columns from `first` on, in the given slots of the store,
-   whose rows are `width` long; part is (count, COLUMNS) scratch. */
+/* The rows of `count` samples a_i, (count, features), over the n samples from x_first on, x (., features), in the given
+   slots of the store, whose rows are `width` long; part is (count, COLUMNS) scratch. */
 EXPORT VECTORISED void kernel_block(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features,
-                                    const float *a, const float *own, const int64_t *slots, int64_t stride, const float *x,
+                                    const float *a, const float *own, const int64_t *slots, const float *x,
                                     const float *squares, int64_t first, int64_t n, int64_t width, float *store, float *part)
 {
     const kernel_t kernel = {kind, degree, gamma, coef0};
     for (int64_t start = first; start < first + n; start += COLUMNS) {
         const int64_t left = first + n - start, size = left < COLUMNS ? left : COLUMNS;
-        products_float(size, count, features, x + start, stride, a, part);
+        products_float(size, count, features, x + start * features, a, part);
         for (int64_t i = 0; i < count; i++) {
             float *restrict row = part + i * size;
             values_float(&kernel, size, own[i], squares + start, row);

@@ -30,8 +30,8 @@ static inline double smaller(double a, double b) { return b < a ? b : a; }
 static inline bool reached(double gap, double tol) { return -1e-9 <= gap && gap <= tol; }
 
 /* blas.c: matrices are row-major here and column-major there, so the upper triangle here is the lower one there. */
-void products_float(int64_t n, int64_t count, int64_t features, const float *x, int64_t stride, const float *a, float *out);
-void products_double(int64_t n, int64_t count, int64_t features, const double *x, int64_t stride, const double *a, double *out);
+void products_float(int64_t n, int64_t count, int64_t features, const float *x, const float *a, float *out);
+void products_double(int64_t n, int64_t count, int64_t features, const double *x, const double *a, double *out);
 void add_rows(int64_t n, int64_t count, const double *rows, double factor, double *H);
 bool cholesky_solve(int64_t n, int64_t sides, double *H, double *d);
 

@@ -240,7 +240,9 @@ static void compact(smo_t *S, const int32_t *kept, int64_t count)
         COMPACT(xi);
     }
     if (S->features > 0) COMPACT(squares);
-    for (int64_t f = 0; f < S->features; f++) {
+    for (int64_t k = 0; k < count && S->kind == GIVEN; k++) /* of samples; else of features */
+        memmove(S->X + k * S->features, S->X + kept[k] * S->features, (size_t)S->features * sizeof *S->X);
+    for (int64_t f = 0; f < S->features && S->kind != GIVEN; f++) {
         float *row = S->X + f * S->stride;
         for (int64_t k = 0; k < count; k++) row[k] = row[kept[k]];
     }

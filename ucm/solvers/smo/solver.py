@@ -70,12 +70,12 @@ class PairUpdates:
     def __init__(self, problem: Pairs, u: Vec, F: Vec, value: float, store: NDArray[np.float32]) -> None:
         gram, kernel = problem.gram, problem.gram.kernel
         self.problem, n, samples = problem, problem.n, problem.index
-        X, squares = np.empty((0, n), np.float32), np.empty(0, np.float32)
+        X, squares = np.empty(0, np.float32), np.empty(0, np.float32)
         kind, columns = KINDS["given"], gram.columns
         if columns is not None:
-            X = columns.X[:, samples].astype(np.float32, order="C")
+            kind, X = columns.kind, columns.of(samples)
             squares = columns.squares[samples].astype(np.float32)
-            kind = columns.kind
+            X = (X if kind == KINDS["given"] else X.T).astype(np.float32, order="C")
         power, signs = problem.p > 1.0, problem.s
         if not problem.hinge:  # C works in units of the largest curvature: exact, as these are powers of 4
             root = np.ldexp(1.0, np.frexp(float(gram.diagonal.max() * np.abs(signs).max() ** 2))[1] // 2)
@@ -94,7 +94,7 @@ class PairUpdates:
             "used": np.zeros(n, np.int64),
         }  # fmt: skip
         numbers: dict[str, float] = {
-            "n": n, "groups": problem.sums.size, "features": X.shape[0], "stride": n, "kind": kind,
+            "n": n, "groups": problem.sums.size, "features": X.size // n, "stride": n, "kind": kind,
             "degree": kernel.degree, "capacity": store.size, "most": n, "slots": min(n, store.size // n),
             "fresh": 1, "gamma": kernel.gamma, "coef0": kernel.coef0, "p": problem.p, "value": value,
             "rate": 1.0 if problem.hinge else -2.0, "share": float(problem.hinge),
@@ -146,8 +146,11 @@ class PairUpdates:
         slots, size, each = self._rows(W, n), W.size, [name for name in _EACH if name in inner]
         for name in each:
             inner[name][:size] = a[name][W]
-        own = inner["store"][: size * size].reshape(size, size)
-        own[:] = self._store(n)[slots[:, None], W]
+        if self.problem.gram.columns is None:
+            inner["store"][: size * size] = self._store(n)[slots[:, None], W].ravel()
+        else:  # computed anew: they are spread over the store
+            X, squares, places = a["X"][W], a["squares"][W], np.arange(size)
+            self.problem.gram.blocks(places, places, inner["store"], X, squares, size)
         inner["ends"][:] = np.searchsorted(W, a["ends"])
         part["n"] = part["slots"] = part["filled"] = size
         part["fresh"], part["updates"], part["fall"] = 1, 0, 0.0
