@@ -28,7 +28,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ucm
 from ucm import neg, pos
-from ucm.data.moments import Moments, without_each
 from ucm.estimators import progress
 from ucm.language.models import biased_l2_nu_svm, mm_fda, mm_mpm, nu_svm, psvm, svm
 
@@ -506,17 +505,6 @@ def test_means_apart_across_the_covariance() -> None:
 
 
 # --- the parts ----------------------------------------------------------------------------------------------
-def test_moments_merge_without_cancelling() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((90, 4)) + 1e6
-    parts = [slice(0, 20), slice(20, 20), slice(20, 50), slice(50, 90)]
-    found = [None if p.start == p.stop else Moments.of(X[p]) for p in parts]
-    for p, rest in zip(parts, without_each(found), strict=True):
-        Z = np.delete(X, np.arange(90)[p], axis=0)
-        assert rest is not None and rest.total == len(Z)
-        assert np.allclose(rest.covariance, np.cov(Z.T, bias=True), rtol=1e-9, atol=1e-9)
-
-
 def test_folds_are_masks_or_indices(cancer: Table) -> None:
     X, y = cancer
     first = np.arange(y.size) % 3 > 0

@@ -552,3 +552,19 @@ def test_a_majorant_without_a_point_is_that_at_0() -> None:
     points = None, np.zeros(X.shape[1])
     ends = [reference.majorant(model, data, w, 0.0).solve(solver="CLARABEL") for w in points]
     assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_common_point_is_found_in_directions_in_which_the_samples_are_nearly_flat(seed: int) -> None:
+    """Sums of features in single precision: the hulls are 1e-8 thick there, the ellipsoids are not."""
+    r, y = np.random.default_rng(seed), np.where(np.arange(200) % 2, 1.0, -1.0)
+    rgb = np.exp(r.standard_normal((200, 3))) + 0.5 * y[:, None]
+    total = rgb.sum(axis=1, keepdims=True)
+    X = np.hstack([rgb, total / 3.0, 3.0 * rgb - total, r.standard_normal((200, 3))]).astype(np.float32)
+    X = (X - X.mean(axis=0, dtype=float)) / X.std(axis=0, dtype=float)
+    plan = ucm.compile(ucm.models.coherent_mm_fda(0.6), X, y, solver="ssnal")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        certificate = plan.solve().certificate
+    assert certificate.violation <= INSIDE
+    assert np.isfinite(certificate.gap)

@@ -31,6 +31,7 @@ from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.language.parameter import Parameters
 from ucm.solvers import Facets, Linearize, Rapminos
+from ucm.solvers.sphere import ray_shooting
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay, radial
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
@@ -885,3 +886,22 @@ def test_the_table_names_every_solver() -> None:
     plan = ucm.compile(hulls(0.4), X, y, solver="rapminos")
     with pytest.raises(ParameterError, match="warm_start"):
         plan.solve(warm_start=other)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_quasi_newton_steps_leave_few_programs_where_a_ball_makes_f_smooth(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linearisations alone take 8 to 36 programs; CVXPY's linearisation at the answer agrees."""
+    programs, attempt = [], ray_shooting.attempt
+
+    def counted(*given: Any, **options: Any) -> str:
+        programs.append(1)
+        return attempt(*given, **options)
+
+    monkeypatch.setattr(ray_shooting, "attempt", counted)
+    plan = ucm.compile(ucm.models.l2_nu_svm(0.2), *small(seed, 200, 5))
+    solution = plan.solve()
+    assert solution.status == "stationary"
+    assert plan.verify().agrees
+    assert len(programs) <= 5

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,14 +145,3 @@ def united(a: Moments | None, b: Moments | None) -> Moments | None:
     if a is None or b is None:
         return b if a is None else a
     return a.merged(b)
-
-
-def without_each(parts: Sequence[Moments | None]) -> list[Moments | None]:
-    """Return for each part the moments of the union of all others; None for an empty union.
-
-    Unions of leading and of trailing parts are merged, 3 merges for each part: subtraction from the total
-    would lose the moments of the other parts by cancellation, if the subtracted part is far away.
-    """
-    front = [None, *accumulate(parts, united)]
-    back = [None, *accumulate(parts[::-1], united)]
-    return [united(a, b) for a, b in zip(front[:-1], back[-2::-1], strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from itertools import chain
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, check_array, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRequest
@@ -38,6 +37,7 @@ from ucm.estimators.multiclass import Problems, answers, score_sign
 from ucm.estimators.out_of_core import named_values, scores_of_rows
 from ucm.estimators.progress import CallbackSupportMixin, Done, tasks, with_callbacks
 from ucm.estimators.validation import (
+    Fold,
     Samples,
     Versioned,
     check_options,
@@ -48,6 +48,7 @@ from ucm.estimators.validation import (
     labels_of,
     requests_of,
     samples_of,
+    scorer_of,
 )
 from ucm.language.per_sample import check_quantities
 from ucm.language.robust import RobustMargin
@@ -62,8 +63,8 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
     value is then fitted to all samples. The scores are equal to those of `GridSearchCV` over `Classifier`,
     at a lower cost, because the folds share work:
 
-    - ellipsoids of class means and covariances (MM-MPM, MM-FDA): the moments of a fold are merged from those
-      of the others, and each fold needs one eigendecomposition for all values;
+    - ellipsoids of class means and covariances (MM-MPM, MM-FDA): each fold needs one eigendecomposition for
+      all values;
     - other models: each fold solves a path over the values, each value from the solution of the one before.
 
     Parameters
@@ -124,8 +125,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
 
     Notes
     -----
-    The moments are merged by Chan, Golub and LeVeque (1983), equation (2.1). The rule of one standard error
-    is that of Breiman, Friedman, Olshen and Stone (1984), section 3.4.3.
+    The rule of one standard error is that of Breiman, Friedman, Olshen and Stone (1984), section 3.4.3.
 
     Examples
     --------
@@ -225,15 +225,15 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
             source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
             return self._fit_rows(clf, axes, source, began)
         given = sample_weight, subgroup, per_sample, clf.pos_label, clf.declared_model
-        head = Head.of(self.estimator)
-        table = X if head is None else head.table(X)
-        samples = samples_of(*((self, X) if head is None else (clf, head.fitted(table, y))), y, *given)
+        head = headless(self.estimator)
+        table = X if head is None else indexable(X if hasattr(X, "shape") else np.asarray(X))[0]
+        samples = samples_of(*((self, X) if head is None else (clf, mapped(head, table, y)[0])), y, *given)
         y, weights = samples.y, samples.weights
         folds = folds_of(self.cv, y, samples.index, "ClassifierCV", weights)
         searches = self._searches(clf, samples, axes, began)
         parts = [(samples, folds)]
         if head is not None:
-            parts = [(head.over_fold(table, samples, *fold), [_in_turn(*fold)]) for fold in folds]
+            parts = [_over_fold(self.estimator, table, samples, *fold) for fold in folds]
         score, sign = self._scorer(samples.classes, clf), score_sign(samples.classes, clf.pos_label)
         rows = samples.X if head is None else table
 
@@ -326,13 +326,14 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         scores: NDArray[np.float64],
         order: list[int],
         fit: Callable[[], Classifier],
-        head: Head | None = None,
+        head: Any = None,
     ) -> None:
         """Select a point by the (points, folds) scores, fit its model to all samples, set attributes."""
         mean = scores.mean(axis=1)
         ranked = np.where(np.isnan(mean), -np.inf, mean)
         self.n_splits_ = scores.shape[1]
-        prefix = "" if head is None else f"{head.last}__"
+        last = "" if head is None else head.steps[-1][0]
+        prefix = last and f"{last}__"
         self.cv_results_ = {
             **{f"param_{prefix}{name}": np.array([point[name] for point in points]) for name in points[0]},
             "params": [{prefix + name: x for name, x in point.items()} for point in points],
@@ -357,7 +358,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         clf.set_params(**points[self.best_index_])
         fitted = fit()
-        self.best_estimator_ = fitted if head is None else head.before(fitted)
+        self.best_estimator_ = fitted if head is None else head.set_params(**{last: fitted})
         for name in ("classes_", "n_features_in_", "feature_names_in_"):
             if hasattr(self.best_estimator_, name):
                 setattr(self, name, getattr(self.best_estimator_, name))
@@ -385,14 +386,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
 
             return accuracy
         stand_in = HeldOutScores.of(clf, classes)
-        try:
-            scoring: Any = self.scoring
-            scorer: Any = check_scoring(stand_in, scoring)
-        except (ValueError, TypeError) as error:
-            raise ParameterError(
-                f"ClassifierCV: scoring={brief(self.scoring)} is no score "
-                f"({' '.join(str(error).split())}); see sklearn.metrics.get_scorer_names()"
-            ) from error
+        scorer = scorer_of("ClassifierCV", stand_in, self.scoring)
 
         def scored(S: Scores, X: Matrix, y: np.ndarray, weights: Vec | None) -> NDArray[np.float64]:
             scores = np.full(S.shape[2], np.nan)
@@ -431,66 +425,34 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         check_is_fitted(self)
         if self.scoring is None or is_stored(X):
             return HeldOutScores.at(self.best_estimator_, X, per_sample).score(X, y, sample_weight)
-        scoring: Any = self.scoring
-        scorer: Any = check_scoring(self.best_estimator_, scoring)
+        scorer = scorer_of("ClassifierCV", self.best_estimator_, self.scoring)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return scorer(HeldOutScores.at(self.best_estimator_, X, per_sample), X, y, **weights)
 
 
-@dataclass(frozen=True)
-class Head:
-    """The steps of a pipeline before its classifier, which are fitted anew to the training part of a fold."""
-
-    pipeline: Pipeline
-    steps: list[tuple[str, Any]] = field(default_factory=list)  # fitted to all samples
-
-    @staticmethod
-    def of(estimator: object) -> Head | None:
-        """Return the head of a pipeline, None of another estimator."""
-        return Head(estimator) if isinstance(estimator, Pipeline) else None
-
-    @property
-    def last(self) -> str:
-        """The name of the step of the classifier."""
-        return self.pipeline.steps[-1][0]
-
-    def table(self, X: Any) -> Any:
-        """Return the samples as a table whose rows can be taken."""
-        return indexable(X if hasattr(X, "shape") else np.asarray(X))[0]
-
-    def _mapped(self, X: Any, y: Any, *others: Any) -> tuple[Pipeline, list[Any]]:
-        """Return the steps fitted to X and y, and X and further rows mapped by them."""
-        steps = [(name, cloned(step)) for name, step in self.pipeline.steps[:-1]]
-        head = Pipeline(steps or [("all", "passthrough")])
-        with data_errors("fit"):
-            return head, [head.fit_transform(X, y), *(head.transform(Z) for Z in others)]
-
-    def fitted(self, X: Any, y: Any) -> Any:
-        """Fit the steps to all samples, and return the mapped samples."""
-        head, (Z,) = self._mapped(X, y)
-        self.steps[:] = head.steps[: len(self.pipeline.steps) - 1]
-        return Z
-
-    def over_fold(self, X: Any, samples: Samples, train: NDArray[np.intp], test: NDArray[np.intp]) -> Samples:
-        """Return the training samples, then the held-out samples, mapped by steps that saw the former."""
-        _, parts = self._mapped(part_of(X, train), samples.y[train], part_of(X, test))
-        rows = np.concatenate([train, test])
-        stack: Any = sparse.vstack if any(map(sparse.issparse, parts)) else np.vstack
-        check: Any = check_array
-        Z = check(stack(parts), accept_sparse="csr", dtype=np.float64, order="C")
-        return samples.of_rows(rows, Z)
-
-    def before(self, classifier: Classifier) -> Pipeline:
-        """Return the fitted pipeline that ends in a fitted classifier."""
-        pipeline = cloned(self.pipeline)
-        pipeline.steps = [*self.steps, (self.last, classifier)]
-        return pipeline
+def headless(estimator: object) -> Any:
+    """Return a clone of a pipeline with "passthrough" for its classifier; None of another estimator."""
+    if not isinstance(estimator, Pipeline):
+        return None
+    return cloned(estimator).set_params(**{estimator.steps[-1][0]: "passthrough"})
 
 
-def _in_turn(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return a fold of samples that stand in its order: first the training part, then the other."""
-    places = np.arange(train.size + test.size)
-    return places[: train.size], places[train.size :]
+def mapped(head: Any, X: Any, y: Any, *others: Any) -> list[Any]:
+    """Fit the steps before a classifier to X and y, and return X and further rows mapped by them."""
+    with data_errors("fit"):
+        return [head.fit_transform(X, y), *map(head.transform, others)]
+
+
+def _over_fold(
+    estimator: object, X: Any, samples: Samples, train: NDArray[np.intp], test: NDArray[np.intp]
+) -> tuple[Samples, list[Fold]]:
+    """Return the training samples, then the others, mapped by steps that saw the former; and their fold."""
+    parts = mapped(headless(estimator), part_of(X, train), samples.y[train], part_of(X, test))
+    stack: Any = sparse.vstack if any(map(sparse.issparse, parts)) else np.vstack
+    check: Any = check_array
+    Z = check(stack(parts), accept_sparse="csr", dtype=np.float64, order="C")
+    rows = np.concatenate([train, test])
+    return samples.of_rows(rows, Z), [(np.arange(train.size), np.arange(train.size, rows.size))]
 
 
 def _option_values(clf: Classifier, samples: Samples, name: str, axes: Mapping[str | None, Any]) -> list:

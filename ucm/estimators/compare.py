@@ -20,7 +20,6 @@ from scipy import sparse
 from scipy.special import stdtr
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
-from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
@@ -53,10 +52,10 @@ from ucm.errors import (
     warn_of,
 )
 from ucm.estimators.classifier import Classifier
-from ucm.estimators.classifier_cv import ClassifierCV, Head, HeldOutScores
+from ucm.estimators.classifier_cv import ClassifierCV, HeldOutScores, headless, mapped
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.progress import live_table
-from ucm.estimators.validation import cloned, folds_of, labels_of, offset_of, offset_shape
+from ucm.estimators.validation import cloned, folds_of, labels_of, offset_of, offset_shape, scorer_of
 from ucm.forms.display import Report, aligned, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit
@@ -404,13 +403,7 @@ def _check_estimators(
 ) -> None:
     """Raise `ParameterError` for an estimator without support for the scoring or the sample weights."""
     for name, estimator in estimators.items():
-        try:
-            check_scoring(estimator, scoring)
-        except (ValueError, TypeError) as error:
-            raise ParameterError(
-                f"compare: scoring={brief(scoring)} does not fit {name} ({' '.join(str(error).split())}); "
-                "see sklearn.metrics.get_scorer_names()"
-            ) from error
+        scorer_of("compare", estimator, scoring)
         if tags["sample_weight"] is not None and not _takes(estimator, "sample_weight"):
             raise ParameterError(
                 f"compare: expected estimators whose fit takes sample_weight, got {name}, a "
@@ -431,11 +424,8 @@ def _takes(estimator: BaseEstimator, tag: str) -> bool:
 
 def _model_of(estimator: Any) -> Any:
     """Return the model of a `Classifier`, or of that inside of a `ClassifierCV`; None for others."""
-    if isinstance(estimator, ClassifierCV):
-        inner: Any = estimator.estimator
-        inner = inner.steps[-1][1] if isinstance(inner, Pipeline) else inner
-        estimator = inner if hasattr(inner, "fit") else Classifier(inner)
-    return estimator.declared_model if isinstance(estimator, Classifier) else None
+    clf = estimator._classifier() if isinstance(estimator, ClassifierCV) else estimator
+    return clf.declared_model if isinstance(clf, Classifier) else None
 
 
 def _requesting(clf: Any) -> Any:
@@ -448,7 +438,7 @@ def _warn_of_scales(estimators: Mapping[str, BaseEstimator], table: Matrix) -> N
     """Warn once of features with different scales, in place of one warning for each fit."""
     unscaled = (
         isinstance(estimator, Classifier | ClassifierCV)
-        and Head.of(getattr(estimator, "estimator", None)) is None  # a pipeline may scale
+        and not isinstance(getattr(estimator, "estimator", None), Pipeline)  # a pipeline may scale
         and not get_tags(estimator).input_tags.pairwise
         for estimator in estimators.values()
     )
@@ -469,12 +459,12 @@ def _tuned(
     options = {name: known_tags.pop(name) for name in ("sample_weight", "subgroup") if name in known_tags}
     signs, tuned = np.where(index[rows] == 0, -1.0, 1.0), dict(estimators)
     for name, estimator in estimators.items():
-        head = Head.of(estimator)
-        clf: Any = estimator if head is None else head.pipeline.steps[-1][1]
+        head = headless(estimator)
+        clf: Any = estimator if head is None else estimator.steps[-1][1]  # type: ignore[attr-defined]
         if not isinstance(clf, Classifier):
             continue
         try:
-            table = X if head is None else head.fitted(X, y)
+            table = X if head is None else mapped(head, X, y)[0]
             table = table if sparse.issparse(table) else np.asarray(table)
             data = bind(table[rows], signs, per_sample=known_tags, **options)
             relative = with_relative_sizes(clf.declared_model, data)
@@ -487,7 +477,7 @@ def _tuned(
         if clf.kernel not in (None, "linear", "precomputed") and clf.gamma in ("scale", "auto"):
             ranges["gamma"] = GAMMAS
         search = cloned(estimator)
-        search.set_params(**{"model" if head is None else f"{head.last}__model": relative})
+        search.set_params(**{"model" if head is None else f"{head.steps[-1][0]}__model": relative})
         tuned[name] = _requesting(ClassifierCV(search, param_range=ranges, scoring=scoring))
     return tuned
 
@@ -577,7 +567,7 @@ def _fold(
 ) -> _Fold:  # fmt: skip
     """Return the results of a clone that is fitted to the training part and scored on the test part."""
     # `cross_validate` would stop at the first failure, and sets the warning filters of all threads.
-    scorer: Any = check_scoring(estimator, scoring)
+    scorer = scorer_of("compare", estimator, scoring)
     columns = (train,) if get_tags(estimator).input_tags.pairwise else ()
     weights = {}
     if tags["sample_weight"] is not None and (scoring is None or hasattr(scorer, "set_score_request")):

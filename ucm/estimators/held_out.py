@@ -1,7 +1,7 @@
 """Cross-validated decision values of held-out samples, for every value of a parameter.
 
 The values agree with a fit of each model on the training part of each fold, the bias included. Sets of means
-and covariances share the moments of the folds; other models solve a path over the values in each fold.
+and covariances need one eigendecomposition in each fold; other models solve a path over the values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ucm.compiler.recover import least_error
 from ucm.data.bound_data import bind, known_by
 from ucm.data.kernel_options import with_kernel
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.moments import Moments, without_each
+from ucm.data.moments import Moments
 from ucm.errors import UCMError
 from ucm.estimators.classifier import Classifier
 from ucm.estimators.moments import at_sizes, is_sum_of_ellipsoids
@@ -97,8 +97,8 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
 def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
     e, samples, order = search.estimator, search.samples, np.array(search.order)
     models = [search.at(k) for k in search.order]
-    for (train, test), by_class in zip(folds, _moments(samples, folds), strict=True):
-        problems = Problems(e, samples, train)
+    for train, test in folds:
+        problems, by_class = Problems(e, samples, train), _moments(samples, train)
         S = np.full((test.size, len(problems.pairs), len(order)), np.nan)
         for p, pair in enumerate(problems.pairs):
             negative = reduce(Moments.merged, (by_class[c] for c in problems.classes_against(pair)))
@@ -123,33 +123,16 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
         yield S
 
 
+def _moments(samples: Samples, rows: NDArray[np.intp]) -> list[Moments]:
+    """Return the moments of some samples, one entry for each class."""
+    members = [rows[samples.index[rows] == c] for c in range(samples.classes.size)]
+    weights = [None if samples.weights is None else samples.weights[of_class] for of_class in members]
+    return [Moments.of(samples.X[of_class], c) for of_class, c in zip(members, weights, strict=True)]
+
+
 def _by_row(X: Matrix, W: Scores) -> Scores:
     """Return `(X W)'` as an array with contiguous rows."""
     return W.T @ X.T if isinstance(X, np.ndarray) else np.ascontiguousarray((X @ W).T)
-
-
-def _moments(samples: Samples, folds: Sequence[Fold]) -> Iterator[list]:
-    """Yield for each fold the list of the moments of its training samples, one entry for each class."""
-    m, classes = samples.index.size, range(samples.classes.size)
-
-    def of(rows: NDArray[np.intp], c: int) -> Moments | None:
-        members = rows[samples.index[rows] == c]
-        weights = None if samples.weights is None else samples.weights[members]
-        if members.size == 0 or (weights is not None and not weights.any()):
-            return None
-        return Moments.of(samples.X[members], weights)
-
-    held = np.zeros(m, dtype=np.intp)  # number of folds that hold out each sample
-    used = np.zeros(m, dtype=np.intp)  # number of folds that train on each sample
-    for train, test in folds:
-        held[test] += 1
-        used[train] += 1
-    apart = all(train.size + test.size == m for train, test in folds)
-    if apart and np.all(held == 1) and np.all(used == len(folds) - 1):
-        of_training = [without_each([of(test, c) for _, test in folds]) for c in classes]
-        yield from ([of_training[c][f] for c in classes] for f in range(len(folds)))
-    else:
-        yield from ([of(train, c) for c in classes] for train, _ in folds)
 
 
 # --- any model --------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import check_classification_targets
@@ -270,6 +271,17 @@ def warn_if_doubtful(
             "minus one of class -1, as Hull(pos) - Hull(neg)",
             UserWarning,
         )
+
+
+def scorer_of(who: str, estimator: Any, scoring: Any) -> Any:
+    """Return the scorer of scikit-learn; raise `ParameterError` if there is none for the estimator."""
+    try:
+        return check_scoring(estimator, scoring)
+    except (ValueError, TypeError) as error:
+        raise ParameterError(
+            f"{who}: scoring={brief(scoring)} is no score of a {type(estimator).__name__} "
+            f"({' '.join(str(error).split())}); see sklearn.metrics.get_scorer_names()"
+        ) from error
 
 
 def counted(weights: Vec | None, classes: np.ndarray, index: NDArray[np.intp]) -> Vec:

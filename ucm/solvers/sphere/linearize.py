@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy.optimize import minimize
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import SEED, check_fields, optional
@@ -27,8 +28,9 @@ class Linearize(Solver[UnitNorm]):
     As `||w||_p >= <g_k, w> = 1` and f >= 0 the objective never increases, and where it stays w_k is
     stationary. Each problem is solved in its dual, `max {s : -s g_k in U}`: for sums of reduced hulls one
     linear program with the basis of the last one (HiGHS), for the others a conic program (Clarabel), or
-    nearest points. Where rays of U span the space, the first program is that of a vector that proves a lower
-    bound.
+    nearest points. Sets other than polytopes begin with quasi-Newton steps for `f(w) / ||w||_p`, as balls
+    make f differentiable: the programs then mostly confirm their end. Where rays of U span the space, the
+    first program is that of a vector that proves a lower bound.
 
     Parameters
     ----------
@@ -65,11 +67,14 @@ class Linearize(Solver[UnitNorm]):
 
     def _descend(self, form: UnitNorm, monitor: Monitor, reach: Reach, v: Vec) -> Answer:
         """Return the answer of successive linearisations from the coordinates v."""
+        if form.hulls is None and not form.image.couplings and not form.rays.size:
+            v = _descended(form, v, monitor)
         least = np.inf if form.image.couplings else form.height(v)
         answer = Answer(form.centers(), form.lift(v))
         # a conic answer is known to its tolerance only
         same = 1e-13 if form.hulls is not None else 1e-2 * monitor.tol
         limit = monitor.limit(500)  # programs
+        zero = monitor.zero * form.height(v)
         if monitor.trace:
             monitor.report(monitor.iterations, least, float("nan"), functools.partial(form.trace_record, v))
         for _ in range(limit):
@@ -92,6 +97,23 @@ class Linearize(Solver[UnitNorm]):
             record = functools.partial(form.trace_record, v)
             if monitor.report(monitor.iterations + 1, least, float("nan"), record):
                 return answer.interrupted()
-            if not better:
+            if not better or least <= zero:
                 return answer
         return answer.ended("max_iter", f"{limit} programs solved; raise max_iter")
+
+
+def _descended(form: UnitNorm, v: Vec, monitor: Monitor) -> Vec:
+    """Return coordinates after quasi-Newton steps for `f(v) / ||v||_p`, which end where it is 0."""
+    least = monitor.zero * form.height(v)
+
+    def slope(u: Vec) -> tuple[float, Vec]:
+        monitor.passes += 1.0
+        length, (height, q) = form.length(u), form.highest(u)
+        value = height / length
+        if value <= least or monitor.timed_out:
+            return value, np.zeros_like(u)  # a gradient of 0 ends the steps
+        gradient = -form.lower(form.image.matvec(q)) - value * form.normal(u / length)
+        return value, gradient / length
+
+    options = {"maxiter": 100, "maxcor": 50, "ftol": 1e-14, "gtol": 1e-12}
+    return form.unit(minimize(slope, v, jac=True, method="L-BFGS-B", options=options).x)
