@@ -96,14 +96,6 @@ class HingeActiveSet(SampleTables):
             self.prices = np.zeros(self.limits[1].size)
         return constraint
 
-    def _held(self, constraint: LinearConstraint, w: Vec) -> Vec:
-        """Return the projection of w on the constraint, with equality in rows that have a multiplier."""
-        _, h, rows, signs = constraint.upper
-        (lb, ub), used = constraint.bounds, self.prices > 0.0
-        ends = np.array([lb, ub])
-        ends[:, rows[used]] = (signs * h)[used]
-        return LinearConstraint(constraint.A, *ends).project(w)[0]
-
     def objective(self, found: float) -> float:
         if self.boxes:
             return found * self.unit * (self.unit / (2.0 * self.c))
@@ -153,7 +145,8 @@ class HingeActiveSet(SampleTables):
                 answer, value, gap = judge(answer)
             elif constraint is not None:
                 self.prices = loop.L[1]
-                answer = replace(answer, w=self._held(constraint, answer.plane[0]))
+                w = constraint.nearest(answer.plane[0], np.flatnonzero(self.prices > 0.0))
+                answer = replace(answer, w=constraint.project(w)[0])
                 value = form.value(form.margins(*answer.plane), answer.plane[0])
                 gap = value - self.objective(loop["value"] - loop["gap"] * abs(loop["value"]))
             else:
