@@ -108,12 +108,24 @@ def test_losses_of_one_class_each_are_certified_as_one_loss(
 
 
 @pytest.mark.parametrize("intercept", ["free", None])
-@pytest.mark.parametrize(("lb", "ub"), [(-0.01, 0.01), (0.3, 0.3), (-np.inf, -0.1), (-9.0, 9.0)])
-def test_a_constraint_of_one_row_agrees_with_clarabel(
-    lb: float, ub: float, intercept: Any, boxed: list[int]
-) -> None:
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        ucm.LinearConstraint([[1.0, 1.0, 0.0, -1.0]], -0.01, 0.01),
+        ucm.LinearConstraint([[1.0, 1.0, 0.0, -1.0]], 0.3, 0.3),
+        ucm.LinearConstraint([[1.0, 1.0, 0.0, -1.0]], ub=-0.1),
+        ucm.LinearConstraint([[1.0, 1.0, 0.0, -1.0]], -9.0, 9.0),
+        ucm.LinearConstraint([[1.0, 1.0, 0.0, -1.0], [0.0, 1.0, 2.0, 0.0]], (0.2, -0.1), (0.2, 0.1)),
+        ucm.LinearConstraint(-np.diff(np.eye(4), axis=0), lb=0.0),
+        ucm.Bounds((-0.1, 0.0, -np.inf, 0.2), (0.1, 0.3, 0.2, 0.2)),
+        ucm.NonNegative(),
+    ],
+    ids=str,
+)
+def test_constraints_agree_with_clarabel(constraint: Any, intercept: Any, boxed: list[int]) -> None:
     X, y = _samples(150, 4, 0.3)
-    model = ucm.Hinge() + 0.5 * ucm.L2() + ucm.LinearConstraint([[1.0, 1.0, 0.0, -1.0]], lb, ub)
+    X[:, 0] *= -1.0
+    model = ucm.Hinge() + 0.5 * ucm.L2() + constraint
     model = model.with_intercept(intercept)
     found = ucm.solve(model, X, y, tol=1e-7)
     other = ucm.solve(model, X, y, solver="clarabel", tol=1e-7)

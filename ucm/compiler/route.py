@@ -20,8 +20,8 @@ from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
 from ucm.language.domains import NormBall
 from ucm.solvers import DCA
+from ucm.solvers.objective.hinge_active_set import HingeActiveSet
 from ucm.solvers.objective.orthant_step import straight
-from ucm.solvers.objective.proximal_step import constrained
 from ucm.solvers.objective.sessions import continues
 
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
@@ -106,8 +106,8 @@ def _by_pairs(form: MinNorm | HingeDual) -> bool:
 def _many_samples(form: Composite) -> bool:
     """True if the augmented Lagrangian method is preferred to an interior-point method.
 
-    Always for one loss with the squared l2 norm, for perturbations in boxes, for a hinge loss beside a
-    constraint of one row, for worst means and offsets of the scores, and without a penalty, where there is a
+    Always for one loss with the squared l2 norm, for perturbations in boxes, for a hinge loss beside
+    linear constraints, for worst means and offsets of the scores, and without a penalty, where there is a
     start near the solution (a generalised nu-SVM); not for a penalty of the largest weight over fewer samples
     than features, as nearly all weights are then equal.
     """
@@ -115,11 +115,8 @@ def _many_samples(form: Composite) -> bool:
         return True
     if isinstance(form, GeneralComposite) or straight(form) is not None:
         return True
-    constraint, c = constrained(form.penalty, form.n)
-    one_row = constraint is not None and len(constraint.A) == 1 and c > 0.0
-    if one_row and len(form.losses) == 1 and form.losses[0].slope() is not None:
-        return True
-    return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
+    few = form.entries < 10_000 or (form.n > form.m and form.norms[2] > 0.0)
+    return not few or HingeActiveSet.fits(form)
 
 
 def _faces_in_seconds(form: UnitNorm) -> bool:

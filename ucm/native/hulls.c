@@ -13,7 +13,8 @@
    The hinge loss is the same without masses: with margins t_i = a_i + y_i b, a = Z w, the dual of
    |w|^2 / 2 - <center, w> + sum_i cap_i max(0, o - t_i) - b excess is max o sum p - |x|^2 / 2 over the boxes
    0 <= p_i <= cap_i with sum y_i p_i = -excess, which falls away for a fixed b = 0. One multiplier b stands for both thetas, theta_c = o - y_c b, and s_1 - s_2 in
-   the Hessian for both sums. A linear term <v, t> in the margins is center = Z'v, excess = y'v.
+   the Hessian for both sums. A linear term <v, t> in the margins is center = Z'v, excess = y'v. Limits G w >= level add
+   G'mu to x and <level, mu> to the dual, mu >= 0: rows with a theta of their own each, no cap and no part in the sum.
 
    Zhao, Sun and Toh (2010) give the method; Ito, Takeda and Toh (2015), equation (12), the problem. */
 #include <string.h>
@@ -216,9 +217,27 @@ static void project(const hulls_t *h, const double *b, double t, double *theta, 
     }
 }
 
-/* p <- target; x with it. */
+/* The multipliers of the limits at the scores a + t b, into `next`. */
+static void price(const hulls_t *h, double t)
+{
+    const limits_t *l = &h->limits;
+    for (int64_t k = 0; k < l->count; k++)
+        l->next[k] = larger(l->center[k] - h->sigma * (l->a[k] + t * l->b[k] - l->level[k]), 0.0);
+}
+
+/* a <- G w */
+static void limit_scores(const hulls_t *h, const double *w, double *a)
+{
+    for (int64_t k = 0; k < h->limits.count; k++) a[k] = dot(h->n, h->limits.G + k * h->n, w);
+}
+
+/* p <- target, and the multipliers of the limits; x with them. */
 static void move(hulls_t *h, const double *target)
 {
+    for (int64_t k = 0; k < h->limits.count; k++) {
+        add(h->n, h->x, h->limits.next[k] - h->limits.mu[k], h->limits.G + k * h->n);
+        h->limits.mu[k] = h->limits.next[k];
+    }
     for (int c = 0; c < 2; c++) {
         const int64_t lo = h->first[c], m = h->active[c] - lo;
         const int64_t changed = rows_move(&h->rows[c], m, h->tags + lo, target + lo, h->p + lo, h->x);
@@ -231,6 +250,7 @@ static void settle(hulls_t *h)
 {
     double *target = h->work + h->end[1];
     project(h, h->a, 0.0, h->theta, target);
+    price(h, 0.0);
     move(h, target);
 }
 
@@ -257,7 +277,8 @@ VECTORISED static double beneath(side_t of, const double *a, const double *p, do
 
 /* (|x| - bound) / |x|, the bound from w and theta: at most the least <x', w> / |w| over the set.
 
-   For boxes |w - x|^2 / 2 + sum cap max(theta - a, 0) - (theta - a) p over the objective. */
+   For boxes |w - x|^2 / 2 + sum cap max(theta - a, 0) - (theta - a) p + mu |G w - level| over the objective: w may lie
+   outside of the limits by a rounding. */
 static double relative_gap(hulls_t *h)
 {
     const int64_t n = h->n;
@@ -270,7 +291,13 @@ static double relative_gap(hulls_t *h)
             apart -= beneath(of, h->a + of.lo, h->p + of.lo, mass, h->theta[c]);
             total += mass + h->held_mass[c];
         }
-        h->value = h->offset * total - 0.5 * xx + apart;
+        double prices = 0.0;
+        for (int64_t k = 0; k < h->limits.count; k++) {
+            const double mu = h->limits.mu[k], level = h->limits.level[k];
+            apart += mu * fabs(h->limits.a[k] - level);
+            prices += mu * level;
+        }
+        h->value = h->offset * total + prices - 0.5 * xx + apart;
         return apart / fabs(h->value);
     }
     const double size = sqrt(xx), length = sqrt(ww);
@@ -310,6 +337,7 @@ static void score(hulls_t *h)
         h->held_mass[c] = h->held_step[c] = 0.0;
         rows_dot(&h->rows[c], h->end[c] - lo, h->tags + lo, h->w, h->a + lo);
     }
+    limit_scores(h, h->w, h->limits.a);
     h->passes += 0.5;
     h->slack = INFINITY;
 }
@@ -450,6 +478,11 @@ VECTORISED static void hessian(const hulls_t *h, double ridge, double *restrict 
         for (int64_t j = i; j < n; j++) work[i * n + j] = sigma * (H[i * n + j] - first * s[j] - second * t[j]);
         work[i * n + i] += ridge;
     }
+    for (int64_t k = 0; k < h->limits.count; k++) {
+        const double *g = h->limits.G + k * n;
+        if (h->limits.mu[k] > 0.0)
+            for (int64_t i = 0; i < n; i++) add(n - i, work + i * n + i, sigma * g[i], g + i);
+    }
 }
 
 /* d = -H^-1 g; false when the system is not definite even with a ridge. */
@@ -494,7 +527,8 @@ static double slope_along(ray_t *r, double t)
         const int64_t lo = h->first[c];
         slope -= slope_of(h->active[c] - lo, target + lo, h->p + lo, b + lo);
     }
-    return slope;
+    price(h, t);
+    return slope - slope_of(h->limits.count, h->limits.next, h->limits.mu, h->limits.b);
 }
 
 /* t > 0 where the augmented Lagrangian has decreased and its slope is small, or the last of MOST_TRIALS trials; the last
@@ -543,8 +577,10 @@ static bool descend(hulls_t *h)
         rows_dot(&h->rows[c], m, h->tags + lo, h->d, b + lo);
         h->passes += 0.5 * (double)m / (double)h->end[1];
     }
+    limit_scores(h, h->d, h->limits.b);
     const double t = line_search(&r);
     add(h->n, h->w, t, h->d);
+    add(h->limits.count, h->limits.a, t, h->limits.b);
     for (int c = 0; c < 2; c++) {
         const int64_t lo = h->first[c];
         h->theta[c] = r.theta[c];
@@ -564,7 +600,7 @@ static void refresh(hulls_t *h, double look)
 /* One Newton step, unless the gradient is small against the proximal step; how the outer step goes on. */
 static int newton_step(hulls_t *h)
 {
-    double step = 0.0;
+    double step = square_of_step(h->limits.count, h->limits.mu, h->limits.center);
     for (int c = 0; c < 2; c++) {
         const int64_t lo = h->first[c];
         step += h->held_step[c] + square_of_step(h->active[c] - lo, h->p + lo, h->q + lo);
@@ -638,6 +674,7 @@ static void advance(hulls_t *h, int ended)
     } else {
         h->refused = 0;
         memcpy(h->q, h->p, (size_t)h->end[1] * sizeof *h->q);
+        memcpy(h->limits.center, h->limits.mu, (size_t)h->limits.count * sizeof *h->limits.mu);
         h->held_step[0] = h->held_step[1] = 0.0;
         h->sigma *= growth(h->steps);
         if (scores > 0.0) h->sigma = smaller(h->sigma, LARGEST * widest(h) / scores);

@@ -10,9 +10,17 @@ typedef struct {
 } rows_t;
 
 typedef struct {
+    int64_t count;             /* of limits G w >= level */
+    const double *G, *level;   /* (count, n), (count,) */
+    double *center, *mu, *next; /* proximal centre, multipliers and those of the trial point */
+    double *a, *b;             /* scores of w and of a direction */
+} limits_t;
+
+typedef struct {
     /* The problem. In V, tags and the like, class c has the rows first[c] to end[c], those to active[c] in front. */
     int64_t n, boxes;          /* the order of the systems; 1: boxes in place of hulls, 2: for a fixed b */
     rows_t rows[2];
+    limits_t limits;           /* of boxes */
     int64_t first[2], active[2], end[2];
     double cap[2], mass[2];
     double offset, excess;     /* of boxes */

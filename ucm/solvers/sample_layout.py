@@ -32,6 +32,7 @@ class SampleTables(ABC):
     offset, excess : of a hinge loss, the offset in units of w and x, and `y'v` of a linear term
     center : the point from which x starts; None for 0
     joint : whether both classes make one point, and not the difference of two
+    limits : (k, n) and (k,), of boxes the G and level of limits `G w >= level`
     """
 
     boxes: int = 0
@@ -40,12 +41,14 @@ class SampleTables(ABC):
     row_caps: Vec | None = None
     center: Vec | None = None
     joint: bool = True
+    limits: tuple[Vec, Vec]
 
     def __init__(self, tables: list, caps: Vec, masses: Vec, factors: Vec, stored: int) -> None:
         self.tables = [_table(X) for X in tables]
         self.caps, self.masses = caps, masses
         self.sizes = np.array([X.shape[0] for X in tables])
         self.n = tables[0].shape[1]
+        self.limits = np.zeros((0, self.n)), np.zeros(0)
         self.unit = max(largest(X) for X in tables) or 1.0
         self.factors = factors / self.unit
         self.parts = [_part(X) for X in self.tables]
@@ -91,6 +94,7 @@ class CompiledLoop:
     caps, masses, thetas : (2,) of the classes, the last the multipliers of the masses
     w, x : (n,) the dual vector and the point
     V : (5, M) proximal centre, trial point, scores, scores when last compared and caps of each sample
+    L : (5, k) proximal centre, multipliers, those of a trial point, scores, those of a step, of each limit
     tags : (M,) twice the place of each sample in its class, and 1 where it counts as free
     ends : (2, 3) the first row of each class in V, the end of its active rows, its end
     """
@@ -101,6 +105,7 @@ class CompiledLoop:
         self.starts = np.array([0, a])
         self.spent = 0.0  # passes that the monitor has counted
         self.V = np.zeros((4 if hulls.row_caps is None else 5, M))
+        self.L = np.zeros((5, hulls.limits[1].size))
         self.tags = np.empty(M, dtype=np.uint32)
         self.w, self.x, self.H, self.S = np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros((2, n))
         self.scratch = np.empty(2 * M + n * (n + 2 + 64))  # CHUNK of native.h
@@ -124,6 +129,10 @@ class CompiledLoop:
             state, "hulls_t", w=self.w, x=self.x, q=rows[0], p=rows[1], a=rows[2], reference=rows[3],
             caps=rows[4], tags=self.tags, H=self.H, S=self.S, scratch=self.scratch,
         )  # fmt: skip
+        G, level = hulls.limits
+        state["limits"]["count"] = level.size
+        names = ("center", "mu", "next", "a", "b")
+        point(state["limits"], "limits_t", G=G, level=level, **dict(zip(names, self.L, strict=True)))
         each = zip(state["rows"], hulls.parts, hulls.factors, self.starts, self.sizes, strict=True)
         for part, (values, columns, starts), factor, lo, size in each:
             part["n"], part["factor"] = hulls.n, factor
@@ -173,6 +182,12 @@ class CompiledLoop:
         self.w[:] = self.x if w is None else w
         if not self.x.any() or not self._score().any():
             self.hulls.begin(self)
+
+    def price(self, mu: Vec) -> None:
+        """Start at the multipliers mu of the limits, and add their part of x."""
+        G, _ = self.hulls.limits
+        self.L[:2], self.L[3] = mu, G @ self.w
+        self.x += mu @ G
 
     def _place(self, q: Vec) -> None:
         """Store the weights q in V, and set x to the point `center + Z'q`."""

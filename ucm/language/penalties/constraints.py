@@ -25,7 +25,7 @@ _HOLDS = 1e-9  # of the terms of a row: a violation that counts as rounding
 _PROJECTED = 1e-13  # of the product of a row and the largest weight: the rounding of a projection
 _ROUNDING = 1e-10  # of a vector: its distance from a cone that counts as 0
 _ACTIVE = 1e-6  # of the terms of a row: a slack that counts as 0 for multipliers
-_ZERO = 1e-15  # of the largest entry of a point: an entry of its projection, or a distance, that is rounding
+_ZERO = 1e-15  # of the largest entry of a point: an entry, distance or violation that is rounding
 _WITHOUT = 1e-12  # of the residual of the distance program: no w meets the rows
 
 Rows = NDArray[np.float64]
@@ -165,15 +165,19 @@ class LinearConstraint(ProximalPenalty):
         """Return the projection of v, and the rows of `upper` that are equations or have multipliers."""
         G, h, rows, _ = self.upper
         equal = np.flatnonzero(np.equal(*self.bounds)[rows])
-        gap = h - G @ v
-        if not (gap < 0.0).any():
-            return v, equal
-        active = np.union1d(np.flatnonzero(_distance_multipliers(G, gap)[0] > 0.0), equal)
-        size = float(np.abs(v).max())
+        if (self.slacks(v) >= -_ZERO).all():
+            return np.clip(v, *self._single), equal
+        active = np.union1d(np.flatnonzero(_distance_multipliers(G, h - G @ v)[0] > 0.0), equal)
+        return self.nearest(v, active), active
+
+    def nearest(self, v: Vec, active: NDArray[np.intp]) -> Vec:
+        """Return the point next to v where the given rows of `upper` hold with equality."""
+        G, h, size = self.upper[0][active], self.upper[1][active], float(np.abs(v).max())
+        inverse = np.linalg.pinv(G)
         for _ in range(2):  # the second corrects the rounding of the first
-            v = v + np.linalg.pinv(G[active]) @ (h[active] - G[active] @ v)
+            v = v + inverse @ (h - G @ v)
         v = np.where(np.abs(v) > _ZERO * max(size, float(np.abs(v).max())), v, 0.0)
-        return np.clip(v, *self._single), active
+        return np.clip(v, *self._single)
 
     @functools.cached_property
     def _single(self) -> tuple[Vec, Vec]:
@@ -412,6 +416,8 @@ def constraints_of(terms: Sequence[Penalty], n: int) -> list[tuple[int, LinearCo
 
 def merged(constraints: Sequence[LinearConstraint]) -> LinearConstraint:
     """Return the constraints of the same features as one."""
+    if len(constraints) == 1:
+        return constraints[0]
     lows, highs = zip(*(R.bounds for R in constraints), strict=True)
     A = np.vstack([R.matrix for R in constraints])
     return LinearConstraint(A, np.concatenate(lows), np.concatenate(highs))

@@ -35,7 +35,7 @@ from ucm.forms.solver import Answer, Session, Solver
 from ucm.language.contracts import SemiSmooth
 from ucm.language.terms import Bound, ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
-from ucm.solvers.objective.hinge_active_set import ConstrainedActiveSet, HingeActiveSet, TailActiveSet
+from ucm.solvers.objective.hinge_active_set import HingeActiveSet, TailActiveSet
 from ucm.solvers.objective.orthant_step import iterate
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.sessions import in_range_space
@@ -293,7 +293,7 @@ class _Multipliers(Session[Composite]):
         least = np.min([k.offset for k in form.every_loss])
         typical = float(np.mean(form.gradient(least - np.ones(form.m)))) or 1.0
         self.losses = _Envelopes(form, typical)
-        self.active = HingeActiveSet.of(form) or TailActiveSet.of(form) or ConstrainedActiveSet.of(form)
+        self.active = HingeActiveSet.of(form) or TailActiveSet.of(form)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         if not form.same_terms(self.form):

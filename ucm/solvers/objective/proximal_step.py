@@ -77,7 +77,7 @@ def _through_rows(form: Composite) -> bool:
 
 def constrained(R: CombinedPenalty, n: int) -> tuple[LinearConstraint | None, float]:
     """Return the constraint and c of a penalty that is a linear constraint and `c ||w||_2^2`; else None."""
-    found = constraints_of(R.terms, n) if R.boxed is None else []
+    found = constraints_of(R.terms, n)
     rest = CombinedPenalty(tuple(h for k, h in enumerate(R.terms) if k not in dict(found)))
     if len(found) != 1 or (rest.terms and rest.square is None):
         return None, 0.0
