@@ -35,7 +35,6 @@ CONVEX = {
     "apg": M.nu_svm(0.3),
     "alm": M.coherent_mm_mpm(0.3),
     "level-set": M.l2_nu_svm(0.2),
-    "secular": M.mm_fda(0.3),
     "mdm": M.nu_svm(0.3),
     "gsk": M.nu_svm(0.3),
     "clip-mdm": M.nu_svm(0.3),
