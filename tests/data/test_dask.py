@@ -432,7 +432,8 @@ def test_samples_that_cannot_be_computed_again(workers: Any) -> None:
     source = ucm.open_rows(da.concatenate(parts), y)
     assert ucm.solve(NU, source).status == "optimal"
     workers.cancel(source.futures, force=True)  # type: ignore[attr-defined]
-    with pytest.raises(ucm.DataError, match="cannot be computed again"):
+    # Dask's scheduler may fail at a key that is gone, and close the connection of the client
+    with pytest.raises(ucm.DataError, match=r"cannot be computed again|make a new client"):
         source.map_reduce(counted, states={})
 
 

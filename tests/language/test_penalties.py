@@ -143,7 +143,7 @@ def test_penalties_are_their_definitions(case: str, name: str, shared_data: Call
 STEPS = np.diff(np.eye(5), axis=0)
 SLOPES = np.random.default_rng(3).standard_normal((20, 5))
 CONSTRAINTS = {  # with 0 inside, on the boundary and outside
-    "nonnegative": (NonNegative([1, 0, 0, 1, 1]), lambda w: [w[[0, 3, 4]] >= 0]),
+    "nonnegative": (NonNegative([True, False, False, True, True]), lambda w: [w[[0, 3, 4]] >= 0]),
     "bounds": (Bounds(-0.2, [0.1, 0.2, 0.3, np.inf, 0.0]), lambda w: [w >= -0.2, w[[0, 1, 2, 4]] <= BOUND]),
     "far bounds": (Bounds(0.1), lambda w: [w >= 0.1]),
     "monotone": (LinearConstraint(STEPS, 0.0), lambda w: [STEPS @ w >= 0]),

@@ -6,8 +6,7 @@ An array is passed where the declaration has a pointer. It must have the declare
 contiguous and, unless declared `const`, writable; nothing is converted or copied, so that a slow call
 cannot go unseen.
 Functions are those that a C file defines as EXPORT, with the structures of `structures.h`: the build turns
-both into `_declarations`. Calls release the GIL, and the first one loads the library. Two functions that many
-call have wrappers.
+both into `_declarations`. Calls release the GIL; the first loads the library. Two functions have wrappers.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ def _load() -> tuple[Any, Any, dict[str, tuple[tuple[str, str], ...]]]:
         raise ImportError(
             f"{_FILE} does not load on this machine ({platform.system()} {platform.machine()}): it was built"
             f" for {declarations.TARGET}. Install ucm here again:"
-            f" `pip install --force-reinstall --no-deps ucm-classifiers`, or {_BUILD}. The loader says:"
-            f" {error}"
+            f" `pip install --force-reinstall --no-deps ucm-classifiers`, or {_BUILD}. The loader: {error}"
         ) from None
     files = sorted([*_HERE.glob("*.c"), *_HERE.glob("*.h")])  # none in an installed wheel
     text = "\0".join(f"{f.name}\n{f.read_text(encoding='utf-8')}" for f in files)

@@ -462,8 +462,8 @@ def check_constraints(penalty: Penalty, n: int) -> None:
 def active_multipliers(constraints: Sequence[LinearConstraint], w: Vec, z: Vec) -> list[Vec]:
     """Return by constraint the multipliers of its rows at w whose combination of rows is nearest to z.
 
-    They are not negative at upper bounds, not positive at lower bounds, and 0 away from both. A weight may
-    miss a bound of 0 by the rounding of a projection, which is that of the largest weight.
+    They are not negative at upper bounds, not positive at lower bounds, and 0 beyond their rounding: that of
+    a projection, of the size of the largest weight, counts beside a bound of 0 too.
     """
     whole = merged(constraints)
     G, h, rows, signs = whole.upper
