@@ -262,10 +262,10 @@ def test_one_module_computes_the_lower_bound() -> None:
 
 # --- the way of a solve ---------------------------------------------------------------------------
 SOLVES = [
-    (ucm.models.nu_svm(0.3), 30),
+    (ucm.models.nu_svm(0.3), 27),
     (
         (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos)) - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
-        37,
+        35,
     ),
     (
         ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0),

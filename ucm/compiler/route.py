@@ -162,7 +162,7 @@ ROUTES = (
     # min ||x||_q over a lowered set
     Route(
         solvers.TrustRegionSecular(),
-        "Euclidean balls in few features: scalar roots",
+        "Euclidean balls in few features: scalar roots, exact to rounding",
         _by_scalar_roots,
         fallback="ssnal",
     ),
