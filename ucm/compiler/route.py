@@ -147,6 +147,12 @@ _PROGRAM = solvers.HiGHS(samples=10_000, rough=solvers.ProxALM(max_outer=8))
 ROUTES = (
     # min ||x||_q over a lowered set
     Route(
+        solvers.TrustRegionSecular(),
+        "Euclidean balls in few features: scalar roots, exact to rounding",
+        _by_scalar_roots,
+        fallback="ssnal",
+    ),
+    Route(
         solvers.ActiveSet(),
         "two hulls of samples: the active ones, from few samples to all",
         _systems_pay,
