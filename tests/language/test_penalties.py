@@ -198,6 +198,18 @@ def test_constraints_against_programs_by_hand(name: str, beside: str) -> None:
             assert [mu.size for mu in free.multipliers] == [mu.size for mu in solution.multipliers]
 
 
+def test_the_multiplier_of_a_constraint_beside_a_penalty_without_a_gradient() -> None:
+    """What it leaves of z is a subgradient g of 3 max |w_j|: sum |g_j| = 3, and <g, w> is the penalty."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 4))
+    y = np.where(X[:, 0] - 0.5 * X[:, 1] + 0.5 * rng.standard_normal(40) > 0.0, 1.0, -1.0)
+    A = np.array([[1.0, 1.0, 0.0, 0.0]])
+    found = ucm.solve(Logistic() + 3.0 * ucm.LInf() + LinearConstraint(A, ub=0.3), X, y, tol=1e-9)
+    g = X.T @ (y * known(found.weights)) - A.T @ found.multipliers[0]
+    assert np.abs(g).sum() == pytest.approx(3.0, rel=1e-4)
+    assert g @ known(found.w) == pytest.approx(3.0 * np.abs(known(found.w)).max(), rel=1e-4)
+
+
 def test_a_weight_that_misses_its_bound_of_0_by_rounding_keeps_its_multiplier() -> None:
     """A weight stands at a bound up to the rounding of a projection, and no further away."""
     w, gradient = np.array([0.1, -0.2, 0.3, -0.08, -2.8e-17]), np.array([12.0, -5.0, 5.0, 0.0, 6.0])

@@ -1126,6 +1126,8 @@ def test_sparsity_of_given_answers() -> None:
     flat = replace(plan.solve(), w=np.array([1.0, 1e-7]), b=0.0)
     assert sparsity(plan.model, plan.data, flat) == Sparsity(0.5, 0.25)
     assert sparsity(plan.model, plan.data, replace(flat, w=np.array([2e-6, 9e-7]))).features == 0.5
+    beside = replace(flat, w=np.array([3.0, -2.505]))  # one margin is -1.005, the others are above 5
+    assert sparsity(ucm.Ramp(1.0) + ucm.L2(), plan.data, beside) == Sparsity(1.0, 0.25)
     hulls = ucm.compile(ucm.models.nu_svm(0.5), X, y)
     weighted = replace(hulls.solve(), w=np.ones(2), weights=np.array([1.0, 1e-9, 1e-3, 0.0]))
     assert sparsity(hulls.model, hulls.data, weighted) == Sparsity(1.0, 0.5)
