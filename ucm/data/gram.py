@@ -16,6 +16,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import DataError, ParameterError
 from ucm.native.threads import in_parts
 
+Float = NDArray[np.float32]
 KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
 """The kernels of `native.h`; by distances, `exp(-gamma |a - b|^2)` loses less to rounding."""
 
@@ -199,23 +200,22 @@ class Gram:
         return out
 
     def blocks(
-        self, rows: NDArray[np.intp], slots: NDArray[np.int64], store: NDArray[np.float32],
-        X: NDArray[np.float32], squares: NDArray[np.float32], n: int,
-    ) -> None:  # fmt: skip
-        """Write the rows of the kernel, in float32, over the first n samples of X into slots of the store."""
-        k, kind = self.kernel, KINDS[self.kernel.name]
-        A, a = X[rows], squares[rows]
+        self, A: Float, a: Float, slots: NDArray[np.int64], store: Float, X: Float, squares: Float
+    ) -> None:
+        """Write the rows of the kernel of samples A over samples X, in float32, into slots of a store."""
+        k, kind, n = self.kernel, KINDS[self.kernel.name], X.shape[0]
 
         def fill(part: slice) -> None:
-            scratch = np.empty(rows.size * _COLUMNS, np.float32)
+            scratch = np.empty(a.size * _COLUMNS, np.float32)
             start, count = part.start, part.stop - part.start
             native.library.kernel_block(
                 kind, k.degree, k.gamma, k.coef0, *A.shape, A, a, slots, X, squares, start, count,
                 n, store, scratch,
             )  # fmt: skip
 
-        self.computed += rows.size * n
-        in_parts(fill, sliced(n, 4 * _COLUMNS), A.size * n >= _LARGE)
+        self.computed += a.size * n
+        step = min(4 * _COLUMNS, max(_COLUMNS // 2, n // 4))
+        in_parts(fill, sliced(n, step), A.size * n >= _LARGE)
 
     def follow(self, coefficients: Vec) -> Vec:
         """Return `K c`, and keep it, by an update of the last product for the entries of c that changed."""

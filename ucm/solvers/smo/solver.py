@@ -142,15 +142,17 @@ class PairUpdates:
     def _block(self, eps: float, limit: int) -> int:
         """Run pair updates within a working set, then update F by a product; return the exit code."""
         n, a, inner, part = int(self.fields["n"]), self.arrays, self.inner, self.part
+        gram = self.problem.gram
         W = self._working_set(n)
         slots, size, each = self._rows(W, n), W.size, [name for name in _EACH if name in inner]
         for name in each:
             inner[name][:size] = a[name][W]
-        if self.problem.gram.columns is None:
-            inner["store"][: size * size] = self._store(n)[slots[:, None], W].ravel()
-        else:  # computed anew: they are spread over the store
-            X, squares, places = a["X"][W], a["squares"][W], np.arange(size)
-            self.problem.gram.blocks(places, places, inner["store"], X, squares, size)
+        if gram.columns is None:
+            cache = a["store"][: int(self.fields["slots"]) * n].reshape(-1, n)
+            inner["store"][: size**2] = cache[slots[:, None], W].ravel()
+        else:  # compiled, they take less time anew than from all over the cache
+            X, squares = a["X"][W], a["squares"][W]
+            gram.blocks(X, squares, np.arange(size), inner["store"], X, squares)
         inner["ends"][:] = np.searchsorted(W, a["ends"])
         part["n"] = part["slots"] = part["filled"] = size
         part["fresh"], part["updates"], part["fall"] = 1, 0, 0.0
@@ -195,9 +197,6 @@ class PairUpdates:
                     inside[start + order[key[order] < 0.5 * _ABSENT]] = True
         return np.flatnonzero(inside)
 
-    def _store(self, n: int) -> NDArray[np.float32]:
-        return self.arrays["store"][: int(self.fields["slots"]) * n].reshape(-1, n)
-
     def _rows(self, W: NDArray[np.intp], n: int) -> NDArray[np.int64]:
         """Return the slots of the rows of a working set, after those that the cache misses are computed."""
         a, filled, gram = self.arrays, int(self.fields["filled"]), self.problem.gram
@@ -213,10 +212,13 @@ class PairUpdates:
         a["where"][rows], a["owner"][new], a["used"][new], slots[missing] = new, rows, clock, new
         self.fields["filled"], self.fields["clock"] = min(filled + rows.size, self.fields["slots"]), clock + 1
         if rows.size and gram.columns is not None:
-            gram.blocks(rows, new, a["store"], a["X"], a["squares"], n)
+            X, squares = a["X"], a["squares"]
+            gram.blocks(X[rows], squares[rows], new, a["store"], X[:n], squares[:n])
         elif rows.size:
             samples = self.problem.index[a["index"][:n]]
-            self._store(n)[new] = gram.between(samples[rows], samples)
+            a["store"][: int(self.fields["slots"]) * n].reshape(-1, n)[new] = gram.between(
+                samples[rows], samples
+            )
         return slots
 
     def variables(self) -> Vec:
@@ -252,6 +254,9 @@ def descend(
     limit, updates, stalls = monitor.limit(10_000_000 + 100 * problem.n), 0, 0
     stop, gram, computed = False, problem.gram, problem.gram.computed  # a plan keeps it from solve to solve
     best, least, lowest, code = u, np.inf, np.inf, _LIMIT
+    # one row of each group is looked at before a pair moves, and a working set has both ends of each
+    entries = max(problem.gram.limit // 4, (2 * problem.sums.size + 2) * problem.n)
+    store = np.empty(min(entries, problem.n**2), np.float32)
     while True:
         F = problem.gradient(u, problem.gram.follow(problem.coefficients(u)))
         value, gap, scale = problem.gap(u, F)
@@ -281,9 +286,6 @@ def descend(
             return u, Answer().ended("max_iter", f"{left}; raise max_iter")
         if stalls >= 3:  # rounds that neither halve the gap nor shorten the distance
             return best, Answer().ended("max_iter", f"{left}, by rounding; raise tol")
-        # one row of each group is looked at before a pair moves, and a working set has both ends of each
-        entries = max(problem.gram.limit // 4, (2 * problem.sums.size + 2) * problem.n)
-        store = np.empty(min(entries, problem.n**2), np.float32)
         state = PairUpdates(problem, u, F, scale - gap if problem.hinge else scale, store)
         at = updates
         while not stop:
