@@ -30,7 +30,7 @@ X = rng.standard_normal((300, 6)) + 0.8 * y[:, None]
 MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "active-set": (ucm.models.nu_svm(0.8), {}),
     "ssnal": (ucm.models.l2_nu_svm(0.1), {"solver": "ssnal"}),
-    "ssnal-cg": (ucm.models.mm_mpm(0.1), {}),
+    "secular": (ucm.models.mm_mpm(0.1), {}),
     "with a kernel": (ucm.models.nu_svm(0.5), {"kernel": "rbf"}),
     "smo": (ucm.models.psvm(2.0, 1.0), {"kernel": "rbf"}),
     "highs": (ucm.models.one_norm_svm(0.5), {}),

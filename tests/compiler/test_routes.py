@@ -50,7 +50,7 @@ def test_the_choice_is_near_the_best(shape: tuple[int, int, float]) -> None:
         costs = {}
         for route in routes(plan.form):
             counted = route.solver.name in (
-                "active-set", "ssnal", "ssnal-cg", "apg"
+                "secular", "active-set", "ssnal", "ssnal", "ssnal-cg", "apg"
             )  # fmt: skip
             if counted and refusal(route.solver, plan.form) is None:
                 found = ucm.compile(model, X, y, solver=route.solver).solve()

@@ -196,7 +196,7 @@ HONOUR: list[tuple[str, Any]] = [
     *((name, models.psvm()) for name in ("prox-alm", "clarabel")),
     ("alm", models.coherent_mm_mpm(0.5)), ("highs", models.one_norm_svm(0.5)),
     ("smo", models.psvm(1.0)), ("prox-newton", ucm.Logistic() + ucm.L1()),
-    ("secular", models.mm_fda(9.0)), ("dca", models.rlsvm1(0.5)),
+    ("secular", models.mm_fda(0.3)), ("dca", models.rlsvm1(0.5)),
     ("highs", ucm.RobustMargin(models.nu_svm(0.6), norm=1.0)),
     ("level-set", models.enu_svm(0.6, 1.5)), ("linearize", models.enu_svm(0.1)),
     ("facets", models.enu_svm(0.1)),

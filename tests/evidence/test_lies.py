@@ -38,7 +38,7 @@ MOVED = ucm.Robust(ucm.Hinge(), ucm.FeatureDeletion(1)) + 0.5 * ucm.L2()
 MEMORY: list[tuple[str, Any]] = [
     ("ssnal", M.nu_svm(0.3)), ("ssnal", M.mm_mpm(0.3)), ("active-set", M.nu_svm(0.3)), ("smo", M.nu_svm(0.3)),
     ("apg", M.nu_svm(0.3)), ("alm", M.coherent_mm_mpm(0.3)),
-    ("level-set", ucm.RobustMargin(M.mm_mpm(0.1), norm=1.5)), ("ssnal-cg", M.mm_fda(0.3)),
+    ("level-set", ucm.RobustMargin(M.mm_mpm(0.1), norm=1.5)), ("secular", M.mm_fda(0.3)),
     ("mdm", M.nu_svm(0.3)), ("gsk", M.nu_svm(0.3)), ("clip-mdm", M.nu_svm(0.3)), ("clip-gsk", M.nu_svm(0.3)),
     ("clarabel", M.kl_svm(0.8)), ("clarabel", M.one_norm_svm(1.0)),
     ("clarabel", WORST), ("clarabel", FLIPS), ("clarabel", MOVED), ("scs", M.nu_svm(0.3)),

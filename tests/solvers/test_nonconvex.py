@@ -363,9 +363,11 @@ def test_thin_sets_show_few_points_at_first() -> None:
 
 def test_exact_solvers_refuse_other_forms() -> None:
     X, y = load("wine")
-    for solver in ("facets", "faces", "secular"):
+    for solver in ("facets", "faces"):
         with pytest.raises(SolverError, match="where 0 lies in U"):
             ucm.solve(ucm.models.mm_mpm(9.0), X, y, solver=solver)
+    # a method of both sides that takes one of them only, as the solvers of the other side
+    assert ucm.solve(ucm.models.mm_mpm(9.0), X, y, solver="secular").status == "zero_in_set"
     with pytest.raises(SolverError, match="up to 12 features"):
         ucm.solve(ucm.RobustMargin(ucm.models.mm_mpm(9.0), 1.0), X, y, solver="faces")
 

@@ -1,4 +1,4 @@
-"""Sums of ellipsoids, against the twin, other solvers and a scalar root by bisection."""
+"""Closed forms for ellipsoids, against the twin, the augmented Lagrangian and a scalar root by bisection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 
 import ucm
 from ucm import neg, pos
-from ucm.numerics.secular import Spectrum, one_ball
-from ucm.solvers import APG, SSNAL
+from ucm.errors import ParameterError
+from ucm.solvers import APG, SSNAL, TrustRegionSecular
 
 FDA, MPM = ucm.models.mm_fda, ucm.models.mm_mpm
 
@@ -28,19 +28,19 @@ def samples(m: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99])
 @pytest.mark.parametrize("make", [FDA, MPM])
 @pytest.mark.parametrize("shape", [(60, 5), (200, 60), (20, 40)])
-def test_conjugate_gradients_and_systems_against_the_reference(
+def test_scalar_roots_and_conjugate_gradients_against_the_reference(
     make: Callable[[float], Any], share: float, shape: tuple[int, int]
 ) -> None:
     X, y = samples(*shape)
     top = ucm.admissible(make(1.0), X, y)["kappa"].upper
     model = make(share * min(top, 5.0))
-    plan = ucm.compile(model, X, y)
+    plan = ucm.compile(model, X, y, solver="secular")
     found = plan.solve()
     assert found.status == "optimal" and found.certificate.violation <= 1e-12
-    assert found.stats.solver == "ssnal-cg" and plan.verify().agrees
-    formed = ucm.solve(model, X, y, solver="ssnal")
-    assert formed.status == "optimal"
-    assert found.objective == pytest.approx(formed.objective, rel=2e-6)
+    assert plan.verify().agrees
+    iterative = ucm.solve(model, X, y, solver="ssnal-cg")
+    assert iterative.status == "optimal"
+    assert found.objective == pytest.approx(iterative.objective, rel=2e-6)
 
 
 def test_one_ball_against_bisection() -> None:
@@ -56,10 +56,7 @@ def test_one_ball_against_bisection() -> None:
     for kappa in (0.1, 0.3):
         u = brentq(lambda u: length(u) - kappa, 1e-9, 1e9, xtol=1e-15)  # noqa: B023
         x = np.linalg.solve(np.eye(6) + S / u, d)
-        np.testing.assert_allclose(ucm.solve(FDA(kappa), X, y, tol=1e-12).x, x, rtol=1e-6)
-        found, s = one_ball(Spectrum.of(S), d, np.array([kappa]))
-        np.testing.assert_allclose(found[:, 0], x, rtol=1e-9)
-        assert s[0] == pytest.approx(1.0 / u, rel=1e-9)
+        np.testing.assert_allclose(ucm.solve(FDA(kappa), X, y).x, x, rtol=1e-9)
 
 
 def test_other_sets_of_balls() -> None:
@@ -76,7 +73,7 @@ def test_other_sets_of_balls() -> None:
     for U in sets:
         plan = ucm.compile(U, X, y)
         sol = plan.solve()
-        assert plan.solver.name == "ssnal-cg" and sol.status == "optimal", U
+        assert plan.solver.name == "secular" and sol.status == "optimal", U
         assert plan.verify().agrees
         for other in (SSNAL(), APG()):
             again = ucm.solve(U, X, y, solver=other)
@@ -88,7 +85,7 @@ def test_zero_in_the_set(make: Callable[[float], Any]) -> None:
     for data in (samples(60, 5), samples(200, 60)):
         top = ucm.admissible(make(1.0), *data)["kappa"].upper
         for factor in (1.01, 1.5, 10.0):
-            sol = ucm.solve(make(factor * top), *data, solver="ssnal-cg" if make is MPM else "secular")
+            sol = ucm.solve(make(factor * top), *data, solver="secular")
             # of one ellipsoid the method goes on to the global minimum over the unit sphere
             if make is FDA:
                 assert sol.status == "optimal" and sol.objective > 0.0, factor
@@ -96,7 +93,7 @@ def test_zero_in_the_set(make: Callable[[float], Any]) -> None:
                 assert sol.status == "zero_in_set" and sol.objective == 0.0, factor
     X, y = samples(10, 3)
     X[y > 0] = X[y < 0]  # equal means: the centre is 0
-    sol = ucm.solve(MPM(0.1), X, y, solver="ssnal-cg")
+    sol = ucm.solve(MPM(0.1), X, y, solver="secular")
     assert sol.status == "zero_in_set"
 
 
@@ -112,16 +109,45 @@ def test_sparse_wide_and_kernels() -> None:
     Z, z = load("iris")
     for make in (FDA, MPM):
         plan = ucm.compile(make(0.3), Z, z, kernel="rbf", gamma=0.5)
-        assert plan.solver.name == "ssnal-cg" and plan.solve().status == "optimal"
+        assert plan.solver.name == "secular" and plan.solve().status == "optimal"
         assert plan.verify().agrees
 
 
-def test_the_secular_equation_takes_one_ellipsoid_that_holds_0() -> None:
-    X, y = samples(60, 5)
-    with pytest.raises(ucm.SolverError, match="where 0 lies in U: it takes a single ellipsoid"):
-        ucm.solve(MPM(9.0), X, y, solver="secular")
+def test_a_whole_path_for_one_covariance() -> None:
+    X, y = load("wine")
+    for make in (FDA, MPM):
+        plans = [ucm.compile(make(k), X, y) for k in (0.1, 0.2)]
+        assert all(plan.solve().stats.passes < 2.0 for plan in plans)
+
+
+def test_stops_refusals_and_bad_options() -> None:
+    X, y = samples(200, 60)
+    wide = samples(400, 200)
+    plan = ucm.compile(MPM(0.3), *wide, solver="secular")  # asked for by name, beyond the features of "auto"
+    assert ucm.compile(MPM(0.3), *wide).solver.name == "ssnal-cg" and plan.solve().status == "optimal"
+    with pytest.raises(ucm.SolverError, match="order 60, above 50"):
+        ucm.compile(MPM(0.3), X, y, solver=TrustRegionSecular(max_order=50))
+    with pytest.raises(ucm.SolverError, match="is no Euclidean ball"):
+        ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="secular")
     with pytest.raises(ucm.SolverError, match="Euclidean norm only"):
-        ucm.solve(ucm.RobustMargin(FDA(9.0), 1.0), X, y, solver="secular")
+        ucm.compile(ucm.RobustMargin(MPM(0.1), 1.0), X, y, solver="secular")
+    with pytest.raises(ParameterError, match="Secular"):
+        TrustRegionSecular(max_order=0)
+
+
+@pytest.mark.parametrize("name", ["mm_fda", "mm_mpm"])
+def test_a_path_forms_the_covariances_once(name: str) -> None:
+    rng = np.random.default_rng(8)
+    y = np.where(np.arange(90) % 2 == 0, 1.0, -1.0)
+    X = rng.standard_normal((90, 60)) + 0.4 * y[:, None]
+    grid = [0.1, 0.3, 0.6]
+    model = getattr(ucm.models, name)(0.1)
+    found = ucm.path(model, X, y, kappa=grid, solver="secular")
+    assert sorted(s.stats.forming > 0.0 for s in found) == [False, False, True]
+    for kappa, sol in zip(grid, found, strict=True):
+        alone = ucm.solve(model.with_params(kappa=kappa), X, y, solver="clarabel", tol=1e-5)
+        assert sol.status == "optimal"
+        assert sol.objective == pytest.approx(alone.objective, rel=1e-6)
 
 
 def test_the_rank_of_a_matrix_is_not_that_of_its_rounding() -> None:
@@ -143,12 +169,19 @@ def test_the_rank_of_a_matrix_is_not_that_of_its_rounding() -> None:
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e-31, 1e29, 1e60, 1e150])
 @pytest.mark.parametrize("make", [FDA, MPM])
-def test_the_solve_does_not_see_the_scale_of_the_samples(make: Callable[[float], Any], scale: float) -> None:
+def test_the_roots_do_not_see_the_scale_of_the_samples(make: Callable[[float], Any], scale: float) -> None:
     """Without a warning of an overflow, which the tests make an error."""
     X, y = samples(60, 5)
     found, other = ucm.solve(make(0.1), scale * X, y), ucm.solve(make(0.1), X, y)
-    assert found.status == "optimal"
+    assert found.status == "optimal" and found.stats.solver == "secular"
     assert found.objective / scale == pytest.approx(other.objective, rel=1e-6)
+
+
+def test_roots_that_are_not_found_have_a_status_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = samples(60, 5)
+    monkeypatch.setattr("ucm.solvers.secular._nearest", lambda S, c, radii, monitor: (c, 0.0 * radii))
+    with pytest.warns(ucm.ConvergenceWarning, match="take another solver"):
+        assert ucm.solve(MPM(0.1), X, y, solver="secular").status == "stalled"
 
 
 @pytest.mark.parametrize("model", [MPM(0.3), FDA(0.3), ucm.models.coherent_mm_fda(0.3)], ids=str)

@@ -70,7 +70,7 @@ def test_routes_against_the_twin_and_each_other(name: str, data: str) -> None:
     assert first.status == "optimal" and 0.0 <= first.certificate.violation <= 1e-6
     report = auto.verify()
     assert report.agrees and "agrees with" in str(report), str(report)
-    assert auto.solver.name.split("-")[0] in ("active", "ssnal", "apg")
+    assert auto.solver.name.split("-")[0] in ("secular", "active", "ssnal", "apg")
     for solver, limit in ((SSNAL(), 100), (APG(), 3000), (ALM(APG()), 20), (ALM(SSNAL()), 20)):
         if solver.refuse(auto.form) is not None or (solver.name == "alm" and data == "digits"):
             continue
@@ -546,7 +546,7 @@ def test_the_route_table_and_its_refusals() -> None:
     names = [route.solver.name for route in routes(form)]
     newton = ["active-set", "ssnal", "ssnal-cg"]
     others = ["highs", "level-set"]
-    automatic = [*newton, "apg", "alm", "smo", *others]
+    automatic = ["secular", *newton, "apg", "alm", "smo", *others]
     conic = ["clarabel", "ecos", "scs"]
     assert names == [*automatic, "gsk", "mdm", "clip-gsk", "clip-mdm", *conic]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain(verbose=True)
@@ -565,7 +565,9 @@ def test_named_solvers_and_instances() -> None:
     model = ucm.models.nu_svm(0.85)
     for given in ("ssnal", SSNAL(max_order=20), Conic("clarabel"), Conic("scs")):
         assert ucm.compile(model, X, y, solver=given).solve(tol=1e-4).status == "optimal"
-    with pytest.raises(ParameterError, match=r'expected "auto", a solver instance or one of active-set'):
+    with pytest.raises(
+        ParameterError, match=r'expected "auto", a solver instance or one of secular, active-set'
+    ):
         ucm.compile(model, X, y, solver="prox-newton")
     with pytest.raises(SolverError, match="it takes the norms 1 and inf of x"):
         ucm.compile(model, X, y, solver="highs")

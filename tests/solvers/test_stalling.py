@@ -18,7 +18,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver
-from ucm.solvers import APG, DCA, SSNAL, ActiveSet, Conic, LevelSetNewton, ProxNewton
+from ucm.solvers import APG, DCA, SSNAL, Conic, LevelSetNewton, ProxNewton, TrustRegionSecular
 
 LINE = np.arange(20.0)[:, None]
 HALVES = np.where(np.arange(20) < 10, 1.0, -1.0)
@@ -146,7 +146,7 @@ def test_the_fallback_of_a_route_goes_on_and_is_named(monkeypatch: pytest.Monkey
 def test_fallbacks_of_sets_go_on_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the answer before, and through a row that ends without proof itself."""
     X, y = overlapping()
-    plan = ucm.compile(ucm.models.nu_svm(0.95), X, y)
+    plan = ucm.compile(ucm.models.mm_mpm(0.1), X, y)
     chain = "fallback  if it ends without proof: ssnal, then clarabel, then scs"
     assert chain in plan.explain().splitlines()
     known, starts = plan.solve(), []
@@ -155,7 +155,7 @@ def test_fallbacks_of_sets_go_on_one_after_another(monkeypatch: pytest.MonkeyPat
         starts.append(start)
         return Answer(form.centers(), status="stalled", message="stuck")
 
-    monkeypatch.setattr(ActiveSet, "solve", stuck)
+    monkeypatch.setattr(TrustRegionSecular, "solve", stuck)
     solution = plan.solve()
     assert (solution.status, solution.stats.solver) == ("optimal", "ssnal")
     monkeypatch.setattr(SSNAL, "solve", stuck)
@@ -168,7 +168,7 @@ def test_fallbacks_of_sets_go_on_one_after_another(monkeypatch: pytest.MonkeyPat
 def test_a_solver_that_is_not_installed_is_no_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ucm.numerics.conic_programs.installed", lambda backend: backend == "CLARABEL")
     X, y = overlapping()
-    plan = ucm.compile(ucm.models.nu_svm(0.95), X, y)
+    plan = ucm.compile(ucm.models.mm_mpm(0.1), X, y)
     assert "fallback  if it ends without proof: ssnal, then clarabel" in plan.explain().splitlines()
     with pytest.raises(ucm.SolverError, match="scs is not installed"):
         ucm.compile(ucm.models.mm_mpm(0.1), X, y, solver="scs")

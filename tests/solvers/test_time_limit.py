@@ -38,6 +38,7 @@ CUT = {  # a model, and a solver of it that needs longer
     "apg": (ucm.models.kl_svm(0.5), "apg", {}),
     "alm": (ucm.models.coherent_mm_mpm(0.3), "alm", {}),
     "coupled newton": (ucm.models.coherent_mm_mpm(0.3), "ssnal", {}),
+    "secular": (ucm.models.mm_mpm(0.1), "secular", {}),
     "highs, norms": (ucm.models.enu_svm(0.6, 1.0), "highs", {}),
     "clarabel": (ucm.models.nu_svm(0.5), "clarabel", {}),
     "scs": (ucm.models.nu_svm(0.5), "scs", {}),
@@ -219,7 +220,7 @@ def test_an_external_solver_gets_the_remaining_time(solver: str, status: str) ->
 
 
 def test_a_limit_that_is_not_reached_changes_nothing() -> None:
-    for case in ("active-set", "ssnal", "smo", "clip-mdm", "highs"):
+    for case in ("active-set", "ssnal", "secular", "smo", "clip-mdm", "highs"):
         model, solver, options = CUT[case]
         plan = ucm.compile(model, FEW, OF_FEW, solver=solver, **options)
         free, limited = plan.solve(), plan.solve(time_limit=1000.0)

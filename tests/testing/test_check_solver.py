@@ -32,9 +32,9 @@ DISTANCE = [
     solvers.SMO(),
     solvers.HiGHS(),
     solvers.ActiveSet(),
+    solvers.TrustRegionSecular(),
 ]
 SPHERE = [
-    solvers.TrustRegionSecular(),
     solvers.Faces(),
     solvers.Facets(),
     solvers.Linearize(),

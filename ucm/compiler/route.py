@@ -27,6 +27,7 @@ from ucm.solvers.objective.sessions import continues
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
 _PRODUCTS = 20.0  # passes that conjugate gradients take for one system, about
 _CUBES = 10_000  # largest order cubed of a Newton system, for each entry of the data
+_FEW_FEATURES = 150  # largest order of matrices whose forming costs less than conjugate gradients
 _SPLITTING = 10_000  # largest form, in entries, for 100,000 iterations of a splitting method
 
 
@@ -61,6 +62,16 @@ def _systems_pay(form: MinNorm) -> bool:
     return not form.couplings and float(order) ** 3 <= _CUBES * _entries(form)
 
 
+def _without_hulls(form: MinNorm) -> bool:
+    """True if the blocks are uncoupled and none is a hull."""
+    return not form.couplings and not any(b.groups is not None for b in form.blocks)
+
+
+def _by_scalar_roots(form: MinNorm | UnitNorm) -> bool:
+    """True for balls in few features, where forming the matrices costs less than conjugate gradients."""
+    return isinstance(form, UnitNorm) or (_without_hulls(form) and form.n <= _FEW_FEATURES)
+
+
 def _by_products(form: MinNorm) -> bool:
     """True if conjugate gradients cost less than forming and factoring the Newton systems.
 
@@ -71,7 +82,7 @@ def _by_products(form: MinNorm) -> bool:
         return True
     if all(isinstance(b.domain, NormBall) and b.domain.euclidean for b in form.blocks):
         return True
-    if any(b.groups is not None for b in form.blocks) or form.n > sum(b.map.shape[1] for b in form.blocks):
+    if not _without_hulls(form) or form.n > sum(b.map.shape[1] for b in form.blocks):
         return False
     work = 0.5 * sum(b.map.squares for b in form.blocks) + form.n**3 / 60.0
     return work > _PRODUCTS * form.stored
@@ -199,7 +210,6 @@ ROUTES = (
         "balls of weights, or smooth losses with l2: Newton's method, sums over all rows",
     ),
     # 0 in U: the unit sphere
-    Route(solvers.TrustRegionSecular(), "one ellipsoid, the Euclidean norm: the global minimum"),
     Route(solvers.Facets(), "up to three dimensions, any norm: the global minimum"),
     Route(
         solvers.Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _faces_in_seconds

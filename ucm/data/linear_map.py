@@ -6,8 +6,10 @@ The abstract map has the methods of SciPy's `LinearOperator`.
 from __future__ import annotations
 
 import functools
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -384,7 +386,52 @@ class VStack(LinearMap):
         return np.abs(self._placed(lambda A: A.sizes(q)))
 
 
-# --- roots of covariances --------------------------------------------------------------------------
+# --- spectra of A A' ------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Spectrum:
+    """The eigendecomposition `S = V diag(values) V'` of a positive semidefinite matrix S."""
+
+    matrix: NDArray[np.float64]
+    values: Vec  # ascending; 0 where that is rounding
+    vectors: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, S: NDArray[np.float64]) -> Spectrum:
+        values, vectors = np.linalg.eigh(S)
+        values[values <= values.size * np.finfo(float).eps * values[-1]] = 0.0
+        return cls(S, values, vectors)
+
+    @functools.cached_property
+    def trace(self) -> float:
+        return float(self.values.sum())  # without negative rounding errors
+
+    @functools.cached_property
+    def root(self) -> NDArray[np.float64]:
+        """A factor R of S, `R R' = S`, with rank(S) columns."""
+        positive = self.values > 0.0
+        return self.vectors[:, positive] * np.sqrt(self.values[positive])
+
+
+# Maps belong to bound data, so a path of radii, or another model over the same data, reuses the spectra.
+_KNOWN: weakref.WeakKeyDictionary[LinearMap, Spectrum] = weakref.WeakKeyDictionary()
+
+
+def has_spectrum(A: LinearMap) -> bool:
+    """True if the spectrum of `A A'` is cached."""
+    return A.without_factor()[0] in _KNOWN
+
+
+def spectrum(A: LinearMap) -> Spectrum:
+    """Return the spectrum of `A A'`, from the cache if present."""
+    base, factor = A.without_factor()
+    if base not in _KNOWN:
+        _KNOWN[base] = Spectrum.of(base.weighted_gram(np.ones(base.shape[1])))
+    S = _KNOWN[base]
+    if factor == 1.0:
+        return S
+    return Spectrum(factor**2 * S.matrix, factor**2 * S.values, S.vectors)
+
+
 def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return F (n, r) with F F' = S for a positive semidefinite S of numerical rank r.
 

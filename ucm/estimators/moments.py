@@ -6,18 +6,23 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.compiler.recover import midpoint_of
 from ucm.data.bound_data import Data, known_by
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Spectrum, Vec
 from ucm.data.moments import Moments
+from ucm.forms.monitor import Monitor
 from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ellipsoid, Point
 from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import Samples
-from ucm.numerics.secular import TINY, Matrix, Spectrum, one_ball, several
+from ucm.solvers.secular import one_ball, several
+
+Matrix = NDArray[np.float64]
+_TINY = 1e-150
 
 
 def is_sum_of_ellipsoids(model: object) -> bool:
@@ -64,7 +69,7 @@ def at_sizes(
         x = X[:, j]
         pulls = [T.matrix @ x for T in S]
         sizes = np.sqrt([max(float(x @ p), 0.0) for p in pulls])
-        steps = np.minimum(s[:, j], radii[j] / np.maximum(sizes, TINY))
+        steps = np.minimum(s[:, j], radii[j] / np.maximum(sizes, _TINY))
         point = c - sum((t * p for t, p in zip(steps, pulls, strict=True)), start=np.zeros(n))
         length, norm = float(np.linalg.norm(x)), float(np.linalg.norm(point))
         if not norm > 1e-9 * float(np.linalg.norm(c)) or length == 0.0:
@@ -103,8 +108,10 @@ def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matri
     for j, row in enumerate(radii):
         x, s_j = c, np.zeros(len(S))
         if used:
-            sizes = np.maximum(row[used], TINY)
-            x, s_used = several([S[k] for k in used], c, sizes, None if last is None else last * sizes)
+            sizes = np.maximum(row[used], _TINY)
+            x, s_used = several(
+                [S[k] for k in used], c, sizes, None if last is None else last * sizes, Monitor()
+            )
             s_j[used] = s_used
             last = s_used / sizes
         X[:, j], s[:, j] = x, s_j

@@ -198,8 +198,9 @@ def certify(
             primal, chosen = height, unit
     elif w is None:
         primal = 0.0
-    wrong = ""
-    if primal + norm < -CROSSED * norm:  # only then the size of the terms and the text matter
-        size, wrong = max(size, terms()), fault("the lowering of this set", model)
-    certificate = interval(primal, norm, violation, data.scale, size=size, wrong=wrong)
+    if primal + norm < -CROSSED * norm:
+        size = max(size, terms())
+    certificate = interval(
+        primal, norm, violation, data.scale, size=size, wrong=fault("the lowering of this set", model)
+    )
     return Certified(certificate, chosen, x, q)

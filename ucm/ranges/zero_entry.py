@@ -24,9 +24,12 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import ZERO, Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.language.robust import RobustMargin
-from ucm.solvers import APG, SSNAL, ActiveSet, Conic
+from ucm.numerics.coordinates import columns
+from ucm.solvers import APG, SSNAL, ActiveSet, Conic, TrustRegionSecular
 
-_SOLVERS: tuple[Solver, ...] = (ActiveSet(), SSNAL(), SSNAL(iterative=True), APG(), Conic("clarabel"))
+_SOLVERS: tuple[Solver, ...] = (
+    TrustRegionSecular(), ActiveSet(), SSNAL(), SSNAL(iterative=True), APG(), Conic("clarabel"),
+)  # fmt: skip
 _WIDTH = 1e-6  # relative distance of both proofs
 _TINY = 1e-6  # a size that may stand for 0
 _STALLS = 3  # steps without progress, the last of them to a relative distance of `_ENOUGH`
@@ -137,9 +140,10 @@ def _nearest(
     """Return an approximate answer for the point of U nearest to 0, or None if no solver succeeds.
 
     The relative gap is `gap` if the solver reaches it within its limits. `turn` counts the solvers that
-    take the form, as one may end far from the gap where a set is long in few directions.
+    take the form, as scalar roots end far from the gap where a set is long in few directions.
     """
-    solvers = [s for s in _SOLVERS if s.refuse(form) is None]
+    wide = form.n > columns(form)  # where forming matrices costs more than products
+    solvers = [s for s in _SOLVERS[wide:] if s.refuse(form) is None]
     if not solvers or not form.blocks:
         return None
     solver = solvers[min(turn, len(solvers) - 1)]

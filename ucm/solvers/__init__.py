@@ -16,12 +16,12 @@ from ucm.solvers.objective.prox_alm import ProxALM
 from ucm.solvers.objective.prox_newton import ProxNewton
 from ucm.solvers.out_of_core.newton_rows import NewtonRows
 from ucm.solvers.out_of_core.solver import OutOfCoreActiveSet
+from ucm.solvers.secular import TrustRegionSecular
 from ucm.solvers.smo.solver import SMO
 from ucm.solvers.sphere.faces import Faces
 from ucm.solvers.sphere.facets import Facets
 from ucm.solvers.sphere.linearize import Linearize
 from ucm.solvers.sphere.rapminos import Rapminos
-from ucm.solvers.sphere.secular import TrustRegionSecular
 
 __all__ = [
     "ALM",
