@@ -198,9 +198,8 @@ def certify(
             primal, chosen = height, unit
     elif w is None:
         primal = 0.0
-    if primal + norm < -CROSSED * norm:
-        size = max(size, terms())
-    certificate = interval(
-        primal, norm, violation, data.scale, size=size, wrong=fault("the lowering of this set", model)
-    )
+    wrong = ""
+    if primal + norm < -CROSSED * norm:  # only then the size of the terms and the text matter
+        size, wrong = max(size, terms()), fault("the lowering of this set", model)
+    certificate = interval(primal, norm, violation, data.scale, size=size, wrong=wrong)
     return Certified(certificate, chosen, x, q)
