@@ -588,7 +588,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             certificate = replace(certificate, kind="global" if bound_is_known else "local")
         kernel = self.data.gram is not None
         if inside and kernel and self._at_zero(certificate, GramSpace.resolution):
-            certificate = at_zero(-certificate.dual, certificate.violation)
+            certificate = unproven(certificate.dual, certificate.violation)
             nothing = np.zeros_like(w)
             return Proof(replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.size)
         return Proof(answer, certificate, certificate.primal, w, None, x, self.size)
