@@ -38,7 +38,7 @@ from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.evidence.certificate import at_zero, certify, is_proven, unproven, without_lower_bound
+from ucm.evidence.certificate import certify, is_proven, unproven, without_lower_bound
 from ucm.evidence.external_certificate import both_sides, broken_rule, of_weights
 from ucm.evidence.feasible_point import member, nearest_member
 from ucm.evidence.reference import Verification, linearised, reference_problem, verify, verify_stationary
@@ -83,7 +83,7 @@ def proof_of_distance(
         proven = resolution < GramSpace.resolution and is_proven(certificate, tol)
         least = SEPARATED if proven else resolution
         if not certificate.primal < -(least * size + rounding()):
-            certificate = at_zero(norm, certificate.violation)
+            certificate = unproven(-norm, certificate.violation)
             zero = np.zeros(0 if proof.w is None else proof.w.size)
             return replace(proof, certificate=certificate, objective=0.0, w=zero)
     objective = -norm if np.isfinite(certificate.dual) else certificate.primal
@@ -588,7 +588,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             certificate = replace(certificate, kind="global" if bound_is_known else "local")
         kernel = self.data.gram is not None
         if inside and kernel and self._at_zero(certificate, GramSpace.resolution):
-            certificate = at_zero(-certificate.dual, certificate.violation)
+            certificate = unproven(certificate.dual, certificate.violation)
             nothing = np.zeros_like(w)
             return Proof(replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.size)
         return Proof(answer, certificate, certificate.primal, w, None, x, self.size)

@@ -138,9 +138,9 @@ def of_objective(
     return bracket(primal, dual, violation, size, rounding=rounding, size=size, wrong=blame, kind=kind)
 
 
-def unproven() -> Certificate:
-    """Return the certificate without any bound."""
-    return bracket(math.inf, -math.inf, math.nan, 1.0, rounding=0.0, size=1.0, wrong=None)
+def unproven(dual: float = -math.inf, violation: float = math.nan) -> Certificate:
+    """Return the certificate without an upper bound: of no answer, or of w = 0 and a point of U near 0."""
+    return bracket(math.inf, dual, violation, 1.0, rounding=0.0, size=1.0, wrong=None)
 
 
 def without_lower_bound(certificate: Certificate) -> Certificate:
@@ -152,11 +152,6 @@ def is_proven(certificate: Certificate, tol: float) -> bool:
     """True if a certificate proves global optimality to the relative gap `tol` at a point within `INSIDE`."""
     proven = -CROSSED <= certificate.relative_gap <= tol
     return proven and certificate.kind == "global" and certificate.violation <= INSIDE
-
-
-def at_zero(norm: float, violation: float) -> Certificate:
-    """Return the certificate of w = 0 for a point x of U near 0: the optimum is at least `-||x||`."""
-    return bracket(math.inf, -norm, violation, 1.0, rounding=0.0, size=1.0, wrong=None)
 
 
 def certify(

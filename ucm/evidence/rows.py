@@ -94,7 +94,10 @@ def _hull_sums(
 
 def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSums]:
     """Return the certificate of the distance of two hulls of row blocks, and the sums behind it."""
-    sums, norm = _sums_of_hulls(form, proof), float(np.linalg.norm(proof.w))
+    losses, norm = [form.balls[k][0] for k in form.of], float(np.linalg.norm(proof.w))
+    multipliers = zip(proof.mu, proof.t[list(form.of)], strict=True)
+    parts = [*zip(losses, form.factors, form.scales, multipliers, strict=True)]
+    sums = HullSums(*_over(form.data.source, proof.rows, _hull_sums, proof.w, parts))
     moved, violation = _moved_into_hulls(form, sums)
     every = _all_rows(form, sums.weights)
     if proof.points is None or not every:
@@ -103,14 +106,6 @@ def certify_hulls(form: RowHulls, proof: HullProof) -> tuple[Certificate, HullSu
     primal = height / norm if every and norm > 0.0 and (proof.t > 0.0).all() else np.inf
     size = float(np.linalg.norm(np.array(form.factors) @ sums.points)) + moved
     return interval(primal, size, violation, form.data.scale, wrong=_PASS), sums
-
-
-def _sums_of_hulls(form: RowHulls, proof: HullProof) -> HullSums:
-    """Return the sums of a pass over the rows with the normal, multipliers and weights of an answer."""
-    losses = [form.balls[k][0] for k in form.of]
-    multipliers = zip(proof.mu, proof.t[list(form.of)], strict=True)
-    parts = [*zip(losses, form.factors, form.scales, multipliers, strict=True)]
-    return HullSums(*_over(form.data.source, proof.rows, _hull_sums, proof.w, parts))
 
 
 def _moved_into_hulls(form: RowHulls, sums: HullSums) -> tuple[float, float]:

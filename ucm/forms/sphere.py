@@ -174,14 +174,14 @@ class UnitNorm:
             at = np.flatnonzero(size >= top * (1.0 - 1e-9))
             rows = np.zeros((at.size, w.size))
             rows[np.arange(at.size), at] = np.sign(w[at])
-            return np.zeros(v.size), [self._lowered(rows)]
+            return np.zeros(v.size), [self.lower(rows.T).T]
         if self.norm == 1.0:
             zero = np.flatnonzero(size <= 1e-9 * top)
             base = np.sign(w)
             base[zero] = 0.0
             units = np.zeros((zero.size, w.size))
             units[np.arange(zero.size), zero] = 1.0
-            return self.lower(base), [self._lowered(np.stack([u, -u])) for u in units]
+            return self.lower(base), [self.lower(np.array([u, -u]).T).T for u in units]
         base = np.sign(w) * size ** (self.norm - 1.0)
         return self.lower(base / float(base @ w)), []
 
@@ -191,9 +191,6 @@ class UnitNorm:
         if self.norm == np.inf:
             return list(kinks[0])
         return [base, *(base + u for pair in kinks for u in pair)]
-
-    def _lowered(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        return rows if self.basis is None else rows @ self.basis
 
     def vertices(self) -> Iterator[Vec]:
         """Return the vertices g of the dual-norm ball in the coordinates v; `||w||_p = max <g, w>`.

@@ -283,8 +283,12 @@ class CombinedPenalty:
             length = float(np.linalg.norm(missed))
             return (missed[:, None] / length, np.array([length])) if length > 0.0 else None
         bound = np.abs(np.broadcast_to(np.where(z > 0.0, *reversed(self._box or (0.0, 0.0))), z.shape))
-        at = np.flatnonzero(np.abs(z) >= near * (1.0 - _NEAR) * bound)
-        return (sparse.eye_array(z.size, format="csc")[:, at], missed[at]) if at.size <= _DENSE else None
+        part = 1.0 - _NEAR if near and not self._unboxed else 0.0
+        at = np.flatnonzero(np.abs(z) >= part * bound)
+        if at.size > _DENSE:
+            return None
+        units = np.ones(at.size), (at, np.arange(at.size))
+        return sparse.csc_array(units, shape=(z.size, at.size)), missed[at]
 
     def feasible_step(self, z: Vec, u: Vec, size: Callable[[], Bound]) -> tuple[float, float]:
         """Return the largest step t in [0, 1] with `u + t z` in dom R*, and the violation accepted.

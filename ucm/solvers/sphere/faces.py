@@ -149,8 +149,9 @@ class Cuts:
                 best, height = tried, above
                 cut = (low, best, shares)
             program.cut(self.points[-1][None])
-            if way == 1.0 and above <= low + self.flat:
-                break  # the bound of the program is exact at its solution
+            known = way == 1.0 and any(np.array_equal(x, self.points[-1]) for x in self.points[:-1])
+            if known or (way == 1.0 and above <= low + self.flat):
+                break  # the bound of the program is exact at its solution, up to the accuracy of HiGHS
         if cut is None:
             return None
         low, best, shares = cut
