@@ -505,8 +505,9 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def relaxed(self) -> tuple[Relaxed, ...]:
         """The penalties in whose place the split has a convex lower bound, or nothing at all."""
         found = self.penalty.nodes_of_type(Relaxed)
-        alone = tuple(R for h in self.penalty.addends() for R in h.split()[0])
-        held = len(found) == 1 and self.dc()[0].penalties != alone
+        if len(found) != 1:  # a relative factor has no value yet, and no split
+            return tuple(found)
+        held = self.dc()[0].penalties != tuple(R for h in self.penalty.addends() for R in h.split()[0])
         return tuple(R for R in found if not (held and R.exact))
 
     @property
