@@ -336,7 +336,7 @@ def test_worst_means_over_balls_take_the_augmented_lagrangian(loss: Any, D: Any)
 
 def test_multiplier_steps_of_worst_means_end_at_the_limit() -> None:
     X, y = ucm.datasets.load("breast_cancer")
-    model = WorstMean(Logistic(), ChiSquareBall(0.3)) + 0.001 * L2()
+    model = WorstMean(Hinge(), ChiSquareBall(0.3)) + 0.001 * L2()
     plan = ucm.compile(model, X, y, solver="prox-alm")
     for limit in (1, 2):
         with pytest.warns(ucm.ConvergenceWarning):

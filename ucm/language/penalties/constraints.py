@@ -166,14 +166,14 @@ class LinearConstraint(ProximalPenalty):
         G, h, rows, _ = self.upper
         equal = np.flatnonzero(np.equal(*self.bounds)[rows])
         if (self.slacks(v) >= -_ZERO).all():
-            return np.clip(v, *self._single), equal
+            return self.nearest(v, equal[:0]), equal
         active = np.union1d(np.flatnonzero(_distance_multipliers(G, h - G @ v)[0] > 0.0), equal)
         return self.nearest(v, active), active
 
     def nearest(self, v: Vec, active: NDArray[np.intp]) -> Vec:
         """Return the point next to v where the given rows of `upper` hold with equality."""
         G, h, size = self.upper[0][active], self.upper[1][active], float(np.abs(v).max())
-        inverse = np.linalg.pinv(G)
+        inverse = np.linalg.pinv(G) if h.size else G.T
         for _ in range(2):  # the second corrects the rounding of the first
             v = v + inverse @ (h - G @ v)
         v = np.where(np.abs(v) > _ZERO * max(size, float(np.abs(v).max())), v, 0.0)

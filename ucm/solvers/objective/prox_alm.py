@@ -9,8 +9,9 @@ has multipliers q0 of its domain D too, and becomes
 
     max over q in D of  <A q, l_sigma(t)> - ||q - q0||^2 / (2 tau),
 
-attained at `q = P_D(q0 + tau A'l_sigma(t))`. Both proximal terms are convex in q and `s A q` together. The
-sum with the penalty is minimised by proximal Newton steps, which see only the samples near the breakpoints
+attained at `q = P_D(q0 + tau A'l_sigma(t))`. A smooth loss over a ball of a divergence is tried without it:
+the worst mean is smooth where the ball is active. Both proximal terms are convex in q and `s A q` together.
+The sum with the penalty is minimised by proximal Newton steps, which see only samples near the breakpoints
 of their loss and of the projection; then s0 and q0 become s and q, and sigma and tau grow, as in
 `ucm.solvers.distance.ssnal`. In the limit they are a dual point. One hinge loss or its CVaR with the squared
 l2 norm alone goes to `ucm.solvers.objective.hinge_active_set` first.
@@ -32,7 +33,8 @@ from ucm.forms.bound import times
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, GeneralComposite, WorstTerm, curvature
 from ucm.forms.solver import Answer, Session, Solver
-from ucm.language.contracts import SemiSmooth
+from ucm.language.contracts import Jacobian, SemiSmooth, jacobian
+from ucm.language.domains.separable_constraint import KKTPoint, SimplexSublevelSet
 from ucm.language.terms import Bound, ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet, TailActiveSet
@@ -50,6 +52,7 @@ _INNER = 0.1  # predicted gain at which Newton steps end, relative to the proxim
 _FALLS = 0.25  # ratio of two gains below which slopes improve although rounding hides the gain
 _TOGETHER = 1e-9  # curvature of weights that all change together, relative to that of one
 _HIGHEST = 1e150  # of a loss
+_DIRECT = 3  # rounds of Newton steps for smooth worst means, before they get a proximal term
 _STILL = 1e-12  # proximal term, relative to the objective, at which sigma stops growing
 
 
@@ -176,41 +179,55 @@ class _Worst:
     `diag(A q) l_sigma'' + tau diag(s) A J A' diag(s)`.
 
     q : the multipliers of the domain
+    direct : True where the worst mean itself is minimised, `q` without a proximal term and 1 for tau
     apart, by_sample : True if every entry of q weighs one sample of its own, and that at its place
     """
 
     def __init__(self, term: WorstTerm, m: int) -> None:
         self.smoothed, self.A = _Smoothed(term.loss, m), sparse.csr_array(term.map.matrix())
         self.domain: SemiSmooth = term.domains[0]  # type: ignore[assignment]
-        self._project, self._jacobian = _kept(self._projection), _kept(self.domain.jacobian)
+        self._project, self._jacobian = _kept(self._projection), _kept(self._slope)
         d = term.map.shape[1]
         self.q, self.apart, self.by_sample = self.domain.center(d), self.A.nnz == d, term.by_sample
         self.steep = float(term.loss.gradient(np.ones(1))[0]) or 1.0
+        self.direct = not self.smoothed.kinked and isinstance(self.domain, SimplexSublevelSet)
         self.grow(_FIRST)
 
     def grow(self, sigma: float) -> None:
         """Set the proximal parameters to sigma, in typical slopes and weights."""
-        self.sigma, self.tau = sigma * self.steep, sigma / (self.steep * self.q.size)
+        self.sigma = sigma * self.steep
+        self.tau = 1.0 if self.direct else sigma / (self.steep * self.q.size)
 
     def _spread(self, q: Vec) -> Vec:
         """Return A q, or A times each column."""
         return q if self.by_sample else self.A @ q
 
-    def _projected(self, margin: Vec) -> tuple[Vec, Vec]:
-        """Return the maximal q, and the argument of its projection."""
+    def _projected(self, margin: Vec) -> tuple[Vec, Vec | KKTPoint | None]:
+        """Return the maximal q, and the argument of its projection, or its point if `direct`."""
         return self._project(self.smoothed.at(margin, self.sigma)[0], self.q)
 
-    def _projection(self, losses: Vec, q0: Vec) -> tuple[Vec, Vec]:
-        means = losses if self.by_sample else self.A.T @ losses
-        v = q0 + self.tau * np.minimum(means, _HIGHEST)
-        return self.domain.project(v), v
+    def _projection(self, losses: Vec, q0: Vec) -> tuple[Vec, Vec | KKTPoint | None]:
+        means = np.minimum(losses if self.by_sample else self.A.T @ losses, _HIGHEST)
+        if self.direct:
+            return self.domain.solve(means, prox=False)  # type: ignore[attr-defined]
+        return self.domain.project(v := q0 + self.tau * means), v
+
+    def _slope(self, v: Vec | KKTPoint | None) -> Jacobian:
+        """Return the Jacobian of q in the means of the losses, times 1 / tau."""
+        if isinstance(v, np.ndarray):
+            return self.domain.jacobian(v)
+        if v is None:  # at a vertex q stays
+            return jacobian(np.zeros(self.q.size), [])
+        return jacobian(np.where(v.q > 0.0, v.w, 0.0), self.domain.samples.groups, v.normal)  # type: ignore[attr-defined]
+
+    def _lost(self, q: Vec) -> float:
+        """Return the proximal term of q."""
+        return 0.0 if self.direct else float(((q - self.q) ** 2).sum()) / (2.0 * self.tau)
 
     def value(self, margin: Vec) -> float:
         losses = self.smoothed.at(margin, self.sigma)[0]
         q, _ = self._projected(margin)
-        return float(times(self._spread(q), losses).sum()) - float(((q - self.q) ** 2).sum()) / (
-            2.0 * self.tau
-        )
+        return float(times(self._spread(q), losses).sum()) - self._lost(q)
 
     def slopes(self, margin: Vec) -> Vec:
         return times(self._spread(self._projected(margin)[0]), self.smoothed.at(margin, self.sigma)[1])
@@ -234,8 +251,7 @@ class _Worst:
     def step(self, margin: Vec, advance: bool = False) -> float:
         """Return the proximal term of an update of the multipliers at the margins, which `advance` does."""
         s, (q, _) = self.smoothed.at(margin, self.sigma)[1], self._projected(margin)
-        moved = float(((q - self.q) ** 2).sum()) / (2.0 * self.tau)
-        moved += float(np.sum(self._spread(q) * self.smoothed.step(s, self.sigma)))
+        moved = self._lost(q) + float(np.sum(self._spread(q) * self.smoothed.step(s, self.sigma)))
         if advance:
             self.q, self.smoothed.s = q, s
         return moved
@@ -254,6 +270,17 @@ class _Envelopes:
         self.sigma = sigma
         for part in self.parts:
             part.grow(sigma)
+
+    @property
+    def direct(self) -> bool:
+        """True if some worst means have no proximal term."""
+        return any(part.direct for part in self.worst)
+
+    def separate(self) -> None:
+        """Give all worst means a proximal term."""
+        for part in self.worst:
+            part.direct = False
+        self.grow(_FIRST)
 
     def loss(self, margin: Vec) -> float:
         """Return the sum of smooth losses and envelopes at the margins."""
@@ -314,7 +341,7 @@ class _Multipliers(Session[Composite]):
         stalled = Stall()
         for step in range(1, limit + 1):
             with np.errstate(over="ignore", invalid="ignore"):
-                steps = self._minimise(at, monitor)
+                steps = self._minimise(at, monitor, 0.1**step * tol)
             at.t = form.margins(at.w, at.b)  # without the rounding of the steps
             moved = self.losses.step(at.t, advance=True)
             value, q = form.value(at.t, at.w), [h.q for h in self.losses.worst]
@@ -334,6 +361,10 @@ class _Multipliers(Session[Composite]):
             if stop or monitor.timed_out:
                 status = "interrupted"
                 break
+            if self.losses.direct and (step == _DIRECT or ends or at.lost):
+                self.losses.separate()
+                at, stalled = iterate(form, (at.w, at.b), monitor, None, self.losses), Stall()
+                continue
             if ends or at.lost:
                 status = "stalled"
                 break
@@ -348,11 +379,13 @@ class _Multipliers(Session[Composite]):
             status, f"{left}; {'scale the features' if status == 'stalled' else 'raise max_iter'}"
         )
 
-    def _minimise(self, at: ProximalIterate, monitor: Monitor) -> int:
-        """Take Newton steps on the envelopes plus penalty; return their number."""
+    def _minimise(self, at: ProximalIterate, monitor: Monitor, tol: float) -> int:
+        """Take Newton steps on the envelopes plus penalty; return their number. A gain of tol is enough for
+        smooth losses."""
         for step in range(MOST):
             at.look()
-            if at.gain <= _INNER * self.losses.step(at.t) or monitor.timed_out:
+            enough = _INNER * self.losses.step(at.t) or tol * abs(at.value)
+            if at.gain <= enough or monitor.timed_out:
                 return step
             seen = at.advance()
             hidden = not seen and at.gain > _FALLS * at.before
