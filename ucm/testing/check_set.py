@@ -98,7 +98,7 @@ class _Case(Checker):
 
 def _check_identity(case: _Case) -> None:
     U = case.U
-    again = from_json(to_json(U), functions=[D.build for D in U.nodes_of_type(CvxpyDomain)])
+    again = from_json(to_json(U), functions=[D.build for D in U.nodes_of_type(CvxpyDomain)])  # pyright: ignore[reportArgumentType] : a field, no method
     if again != U or hash(again) != hash(U):
         case.fail("to_json and from_json give an equal set", again)
     check_formula(case, U)
