@@ -23,17 +23,24 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 ROOT = Path(__file__).resolve().parent.parent
 Loader = Callable[[str], tuple]
+_SKIPPED = "ucm/skipped"  # in the cache of pytest: the tests that the last run skipped
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests on the papers' data; skip those of ecos and matplotlib where these are absent.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests on the papers' data, and those that the run before skipped, alone or with their module.
 
-    Parameters of tests that name a set for `load_shared` have the mark themselves.
+    Skip those of ecos and matplotlib where these are absent. Parameters of tests that name a set for
+    `load_shared` have the mark `data` themselves.
     """
+    cache = getattr(config, "cache", None)  # none with `-p no:cacheprovider`
+    skipped = set() if cache is None else set(cache.get(_SKIPPED, ()))
     for item in items:
         names = getattr(item, "fixturenames", ())
         if "shared_data" in names:
             item.add_marker("data")
+        if not skipped.isdisjoint((item.nodeid, item.nodeid.split("::")[0])):
+            item.add_marker("skipped")
         if "ecos" in item.name.lower() and importlib.util.find_spec("ecos") is None:
             item.add_marker(pytest.mark.skip(reason="ecos is not here: pip install ecos"))
     if importlib.util.find_spec("matplotlib") is not None:
@@ -107,9 +114,12 @@ settings.register_profile("small", derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=10_000, derandomize=False, **_COMMON)
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What a fuzz test met, after the last line of the tests."""
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """What a fuzz test met, after the last line of the tests; what was skipped, for the next run."""
     for report in (r for group in terminalreporter.stats.values() for r in group):
         for name, text in getattr(report, "user_properties", []):
             if name == "fuzz" and report.when == "call":
                 terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {text}")
+    cache = getattr(config, "cache", None)
+    if cache is not None:
+        cache.set(_SKIPPED, sorted({report.nodeid for report in terminalreporter.stats.get("skipped", ())}))

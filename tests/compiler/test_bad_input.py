@@ -148,6 +148,13 @@ def test_extreme_units_scale_the_answer_or_raise() -> None:
                 assert sol.objective / scale == pytest.approx(base.objective, rel=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e-160, 1e160])
+def test_hulls_whose_squares_are_no_numbers_are_solved_in_another_unit(scale: float) -> None:
+    sol = ucm.solve(NU, scale * X, Y)
+    assert sol.status == "optimal"
+    assert sol.objective / scale == pytest.approx(ucm.solve(NU, X, Y).objective, rel=1e-5)
+
+
 def test_features_of_very_different_units() -> None:
     scales = np.array([1e-6, 1e6])
     for model in (ucm.models.nu_svm(0.97), ucm.models.mm_fda(0.2), ucm.models.kl_svm(0.95)):

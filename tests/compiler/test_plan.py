@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -34,6 +34,15 @@ def test_a_plan_is_frozen() -> None:
     plan = ucm.compile(ucm.models.nu_svm(0.8), *load("iris"))
     with pytest.raises(FrozenInstanceError):
         plan.solver = None  # type: ignore[misc, assignment]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_statistics_are_of_one_solve() -> None:
+    X, y = load("wine")
+    models: list[Any] = [ucm.models.nu_svm(0.3), ucm.models.kl_svm(0.8), ucm.Logistic() + 0.5 * ucm.LInf()]
+    for model in models:
+        plan = ucm.compile(model, X, y)
+        first, second = (replace(plan.solve().stats, solve_time=0.0) for _ in range(2))
+        assert first == second and first.passes > 0.0
 
 
 def test_the_reference_does_not_change_with_a_solve() -> None:

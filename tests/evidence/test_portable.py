@@ -238,7 +238,7 @@ def test_what_the_program_does_not_know_is_refused_by_name() -> None:
     X, y = samples()
     solution = ucm.solve(ucm.Hinge() + 0.5 * ucm.L2() + ucm.NonNegative(), X, y)
     assert solution.make_certificate is not None
-    with pytest.raises(ValueError, match="another penalty than NonNegative"):
+    with pytest.raises(ValueError, match="another penalty than Bounds"):
         program.check(solution.make_certificate(solution), X, y)
     refused: list[tuple[Any, dict[str, Any], str]] = [
         (ucm.models.nu_svm(0.5), {"kernel": "rbf"}, "without a kernel"),

@@ -130,7 +130,7 @@ def test_the_source_of_an_objective_solves_the_model(model: ucm.Objective) -> No
     """The loop for a non-convex objective ends at a critical point: the next convex problem gains nothing."""
     found = run(model, X, Y)
     plan = ucm.compile(model, X, Y)
-    if "NonNegative" in repr(model):  # to the accuracy of the program
+    if "Bounds" in repr(model):  # to the accuracy of the program
         assert found["w"].min() >= -1e-6
         found["w"] = np.maximum(found["w"], 0.0)
     own = plan.certify(w=found["w"], b=found["b"])

@@ -489,8 +489,15 @@ def constrained(s: Source) -> Case:
 
 # --- robust samples, numbers of features, label flips -----------------------------------------------
 def perturbations(s: Source, n: int, reach: float) -> Any:
-    """A set about each sample of a size in units of `reach`, one time in three with a factor of its own."""
+    """A set about each sample of a size in units of `reach`, one time in three with a factor of its own; or
+    the deletion of features, or a matrix of each sample."""
     r = tuned(s, reach * s.pick([0.0, 0.05, 0.25, 1.0]))
+    kind = s.integer(0, 5)
+    if kind == 0:
+        k = s.integer(1, n)
+        return ucm.FeatureDeletion(k if s.often(3) else ucm.Param("k", k))
+    if kind == 1:
+        return ucm.per_sample("factor") @ ucm.Ball(0, r, s.pick(EXPONENTS))
     root = matrix(s, n, s.integer(1, n))
     U = s.pick([
         ucm.Ball(0, r), ucm.Ball(0, r, INF), ucm.Ball(0, r, s.pick(EXPONENTS)),
@@ -498,6 +505,17 @@ def perturbations(s: Source, n: int, reach: float) -> Any:
         np.diag(vector(s, n)) @ ucm.Ball(np.zeros(n), 1.0, INF),
     ])  # fmt: skip
     return U if s.integer(0, 2) else ucm.per_sample("radius") * U
+
+
+def quantities(s: Source, model: Any, m: int, n: int) -> dict[str, Any]:
+    """Radii and matrices of the samples, or the diagonals of these, where a model has their names."""
+    given: dict[str, Any] = {}
+    if "per_sample('radius')" in repr(model):
+        given["radius"] = np.array([s.integer(0, 4) / 4 for _ in range(m)])
+    if "per_sample('factor')" in repr(model):
+        columns = s.integer(0, 3)
+        given["factor"] = matrix(s, m, n * max(columns, 1)).reshape((m, n, columns) if columns else (m, n))
+    return {"per_sample": given} if given else {}
 
 
 def robust(s: Source, n: int, reach: float) -> Any:
@@ -524,7 +542,6 @@ def extended(s: Source) -> Case:
     n = X.shape[1]
     size = 1.0 if s.often(4) else s.pick([1e-3, 30.0, 1e3])
     X = size * X * (columns(s, n) if kind else 1.0)
-    options: dict[str, Any] = {}
     if kind == 5:
         p, flips = s.pick([2.0, 1.0, INF, 1.5]), s.pick([0.0, 0.25, 1.0, INF])
         loss_ = s.pick([ucm.Hinge(), ucm.Logistic(), ucm.HuberHinge(0.5)])
@@ -544,6 +561,4 @@ def extended(s: Source) -> Case:
     if kind < 5 and not s.often(3):
         free = s.pick([None, "penalised"])
         model = model.with_intercept(free, s.pick([1.0, 10.0]) if free else 1.0)
-    if "per_sample" in repr(model):
-        options["per_sample"] = {"radius": np.array([s.integer(0, 4) / 4 for _ in y])}
-    return Case(model, X, y, {**options, **weighing(s, y), **tolerance(s)})
+    return Case(model, X, y, {**quantities(s, model, *X.shape), **weighing(s, y), **tolerance(s)})

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 import twins
-from draws import Case, Source, case, constrained, objective
+from draws import Case, Source, case, constrained, extended, objective
 from guard import Tally, fuzz, guarded
 
 import ucm
@@ -113,6 +114,13 @@ def test_perturbed_answers_of_worst_means_constraints_and_intercepts(
     record_property: Callable[[str, object], None],
 ) -> None:
     fuzz(constrained, of_objective, record_property, few=3, many=300)
+
+
+@pytest.mark.slow
+def test_perturbed_answers_of_robust_samples_numbers_of_features_and_flips(
+    record_property: Callable[[str, object], None],
+) -> None:
+    fuzz(extended, of_objective, record_property, few=3, many=300)
 
 
 def test_perturbed_answers_of_sets(record_property: Callable[[str, object], None]) -> None:

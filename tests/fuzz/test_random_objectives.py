@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import twins
 from claims import apart, held
-from draws import Case, Source, constrained, objective
+from draws import Case, Source, constrained, extended, objective
 from guard import Tally, fuzz, guarded
 
 import ucm
@@ -112,6 +112,12 @@ def test_random_worst_means_constraints_and_intercepts_agree_with_their_definiti
     fuzz(constrained, compare, record_property, few=10, many=1_500)
 
 
+def test_random_robust_samples_cardinalities_and_label_flips_agree_with_their_definitions(
+    record_property: Callable[[str, object], None],
+) -> None:
+    fuzz(extended, compare, record_property, few=8, many=1_500)
+
+
 @pytest.mark.slow
 def test_the_samples_of_objectives_are_of_every_kind() -> None:
     cases = [objective(Source(seed)) for seed in range(400)]
@@ -119,7 +125,7 @@ def test_the_samples_of_objectives_are_of_every_kind() -> None:
     assert met >= {
         "Exponential", "Hinge", "Logistic", "Ramp", "LossSum", "L1", "L2", "Lp",
         "ExpL0", "CappedL1", "MCP", "SCAD", "PenaltySum", "HuberHinge", "LeastSquares",
-        "Norm", "NonNegative", "Quadratic", "GroupLasso", "GroupMCP",
+        "Norm", "Bounds", "Quadratic", "GroupLasso", "GroupMCP",
     }  # fmt: skip
     assert all(sum(word in repr(c) for c in cases) >= 15 for word in WORDS)
     convex = sum(twins.convex(c.model) for c in cases)
@@ -130,10 +136,20 @@ def test_the_samples_of_worst_means_and_constraints_are_of_every_kind() -> None:
     cases = [constrained(Source(seed)) for seed in range(300)]
     met = Counter(type(node).__name__ for c in cases for node in c.model.walk())
     kinds = (
-        "WorstMean", "LinearConstraint", "Bounds", "NonNegative", "PooledMean", "KLBall", "LossBall",
+        "WorstMean", "LinearConstraint", "Bounds", "PooledMean", "KLBall", "LossBall",
         "ChiSquareBall", "CappedSimplex", "NormBall", "Box", "DomainIntersection", "MCP", "Ramp",
     )  # fmt: skip
     assert all(met[kind] >= 5 for kind in kinds), met
     assert min(Counter(c.model.intercept for c in cases).values()) >= 30
-    words = ("groups=(", "sample_weight", "class_weight", "features=", "lb=(", "on=pos")
+    words = ("groups=(", "sample_weight", "class_weight", "lb=(", "on=pos")
     assert all(sum(word in repr(c) for c in cases) >= 15 for word in words)
+
+
+def test_the_samples_of_robust_objectives_are_of_every_kind() -> None:
+    cases = [extended(Source(seed)) for seed in range(300)]
+    met = Counter(type(node).__name__ for c in cases for node in c.model.walk())
+    kinds = (
+        "Robust", "FeatureDeletion", "PerSampleImage", "PerSampleMultiple", "KSupport", "Cardinality",
+        "WassersteinObjective", "WorstMean", "Ellipsoid", "LinearConstraint",
+    )  # fmt: skip
+    assert all(met[kind] >= 10 for kind in kinds), met

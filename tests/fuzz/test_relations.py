@@ -108,7 +108,7 @@ def pair(s: Source) -> Pair:
         return Pair("order of samples", one, one.model, X[order], y[order])
     if kind == 1:
         return Pair("storage", one, one.model, stored(s, X), y)
-    sided = ("signed", "on=", "NonNegative")
+    sided = ("signed", "on=", "Bounds(")
     if kind == 2 and not any(word in repr(one.model) for word in sided):
         if isinstance(one.model, ucm.Objective):
             return Pair("labels of an objective flipped", one, one.model, X, -y)

@@ -74,7 +74,7 @@ def units(X: np.ndarray) -> np.ndarray:
 class Bound:
     """Samples with what they weigh: `c` with the factor of the class, `copies` without it, `m` the sum of
     these; their groups `g`; `units` of the features, their largest entries, in which points are written; the
-    `radii` of the samples, factors of the sets about them."""
+    `radii` and the matrices `factors` of the samples, of the sets about them."""
 
     X: np.ndarray
     y: np.ndarray
@@ -84,6 +84,7 @@ class Bound:
     g: np.ndarray
     units: np.ndarray
     radii: np.ndarray
+    factors: np.ndarray
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> Bound:
@@ -96,8 +97,13 @@ class Bound:
         elif isinstance(given, dict):
             given = [given.get(o, 1.0) for o in (1, -1)]
         groups = np.asarray(options.get("subgroup", np.full(kept.size, None)))[kept]
-        radii = np.asarray(options.get("per_sample", {}).get("radius", np.ones(kept.size)))[kept]
-        return cls(X, y, copies * np.where(y > 0, *given), copies, m, groups, units(X), radii)
+        own = options.get("per_sample", {})
+        radii, factors = (
+            np.asarray(own.get(name, np.ones(kept.size)))[kept] for name in ("radius", "factor")
+        )
+        if factors.ndim == 2:
+            factors = factors[:, :, None] * np.eye(X.shape[1])
+        return cls(X, y, copies * np.where(y > 0, *given), copies, m, groups, units(X), radii, factors)
 
     def in_units(self, dim: int) -> np.ndarray:
         """The units of a space of this dimension: those of the features where it is theirs."""
@@ -326,7 +332,15 @@ def reach(U: Any, w: Any) -> Any:
 
 def lowered(term: Any, w: Any, data: Bound) -> Any:
     """By how much the worst point about each sample lowers its margin."""
-    own = data.radii if type(term.within).__name__ == "PerSampleMultiple" else np.ones(data.y.size)
+    kind, joined = type(term.within).__name__, np.array if isinstance(w, np.ndarray) else cp.hstack
+    if kind == "PerSampleImage":
+        return joined([reach(term.within.set, F.T @ w) for F in data.factors])
+    if kind == "FeatureDeletion":
+        k, signed = round(value(term.within.k)), data.y[:, None] * data.X
+        if isinstance(w, np.ndarray):
+            return np.sort(np.maximum(signed * w, 0.0), axis=1)[:, -k:].sum(axis=1)
+        return joined([cp.sum_largest(cp.pos(cp.multiply(x, w)), k) for x in signed])
+    own = data.radii if kind == "PerSampleMultiple" else np.ones(data.y.size)
     return own * reach(term.within, w)
 
 
@@ -384,9 +398,6 @@ def worst(term: Any, data: Bound) -> tuple[Any, list[Any], list[np.ndarray]]:
 def confines(term: Any, data: Bound, n: int) -> tuple[np.ndarray, Any, Any]:
     """The rows of a constraint on w, and their bounds."""
     kind = type(term).__name__
-    if kind == "NonNegative":
-        signed = np.ones(n) if term.features is None else term.features
-        return np.eye(n)[np.asarray(signed) > 0.0], 0.0, math.inf
     if kind == "Bounds":
         return np.eye(n), term.lb, term.ub
     rows = [x if isinstance(x, np.ndarray) else statistic(x, data, n) for x in term.A]
@@ -401,7 +412,7 @@ def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: fl
         return value(term.factor) * penalty(term.term, w, data, last, missed)
     if kind == "PenaltySum":
         return sum(penalty(one, w, data, last, missed) for one in term.terms)
-    if kind in ("NonNegative", "Bounds", "LinearConstraint"):
+    if kind in ("Bounds", "LinearConstraint"):
         A, low, high = confines(term, data, w.size)
         size = np.abs(A) @ np.abs(w)
         size = missed * (np.maximum(size, np.abs(A).sum(axis=1) * np.abs(w).max()) + TINY)
@@ -442,7 +453,7 @@ def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: fl
     if kind == "Lp":
         return float((a**term.p).sum())
     if kind == "ExpL0":
-        return float((1.0 - np.exp(-value(term.a) * a)).sum())
+        return float(-np.expm1(-value(term.a) * a).sum())
     if kind == "CappedL1":
         return float(np.minimum(a, value(term.a)).sum())
     lam = value(term.lam)
@@ -556,7 +567,7 @@ def penalty_expression(term: Any, w: Any, data: Bound, last: Any = None) -> Any:
         return value(term.factor) * penalty_expression(term.term, w, data, last)
     if kind == "PenaltySum":
         return sum(penalty_expression(one, w, data, last) for one in term.terms)
-    if kind in ("NonNegative", "Bounds", "LinearConstraint"):
+    if kind in ("Bounds", "LinearConstraint"):
         A, low, high = confines(term, data, w.size)
         unit = np.abs(A * data.units).max(axis=1, initial=0.0)
         unit = np.where(unit > 0.0, unit, 1.0)
@@ -628,8 +639,9 @@ def _least(model: Any, data: Bound, zero: list[int]) -> tuple[str, float]:
         return "failed", math.inf
     w, at = v.value / scale, float(b.value)
     w[zero] = 0.0
-    if any(isinstance(node, ucm.NonNegative) and node.features is None for node in model.walk()):
-        w = np.maximum(w, 0.0)
+    for node in model.walk():
+        if isinstance(node, ucm.Bounds):
+            w = np.clip(w, node.lb, node.ub)
     return said, objective(model, data, w, at, BARELY)
 
 

@@ -35,7 +35,7 @@ from ucm import (
 from ucm.language.parameter import Scope
 from ucm.language.penalties.cardinality import KSupport
 from ucm.language.penalties.combined import CombinedPenalty
-from ucm.language.penalties.constraints import constraints_of
+from ucm.language.penalties.constraints import active_multipliers, constraints_of
 from ucm.solvers.objective import proximal_step
 from ucm.solvers.objective.quadratic_models import ProximalQuadratic
 
@@ -196,6 +196,15 @@ def test_constraints_against_programs_by_hand(name: str, beside: str) -> None:
             assert_allclose(z - solution.w, pulled, atol=2e-3 * np.abs(z).max())
             free = ucm.solve((loss + penalty + constraint).with_intercept("penalised"), X, y)
             assert [mu.size for mu in free.multipliers] == [mu.size for mu in solution.multipliers]
+
+
+def test_a_weight_that_misses_its_bound_of_0_by_rounding_keeps_its_multiplier() -> None:
+    """A weight stands at a bound up to the rounding of a projection, and no further away."""
+    w, gradient = np.array([0.1, -0.2, 0.3, -0.08, -2.8e-17]), np.array([12.0, -5.0, 5.0, 0.0, 6.0])
+    (mu,) = active_multipliers([Bounds(-0.2, [0.1, 0.2, 0.3, np.inf, 0.0]).over(5)], w, gradient)
+    assert_allclose(mu, gradient)
+    (mu,) = active_multipliers([Bounds(-0.2, [0.1, 0.2, 0.3, np.inf, 0.0]).over(5)], w - 1e-9, gradient)
+    assert_allclose(mu, [12.0, -5.0, 5.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -564,7 +573,8 @@ def test_sets_of_features_stand_for_all() -> None:
         # interior point that goes on leaves weights of 1e-12 of a margin
         exact = solution.stats.solver == "prox-newton"
         assert 0 < np.count_nonzero(moved > (0.0 if exact else 1e-10)) < 60
-        assert exact or loss == ucm.SquaredHinge()
+        # piecewise quadratic losses stall with some kernels of BLAS, each with its own
+        assert exact or loss != ucm.Logistic()
         assert plan.verify().agrees
 
 

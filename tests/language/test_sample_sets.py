@@ -32,6 +32,7 @@ from ucm import (
 )
 from ucm.forms import worst_samples
 from ucm.forms.monitor import Monitor, time_of
+from ucm.language.parameter import Scope
 from ucm.language.sample_sets import BoundSets
 
 _rng = np.random.default_rng(0)
@@ -136,6 +137,22 @@ def test_robust_losses_against_programs_by_hand(name: str) -> None:
     for shift in _rng.standard_normal((5, 4)):  # the bound is below, wherever it is taken
         moved = plan.certify(w=sol.w + 0.3 * shift, b=sol.b, weights=0.7 * sol.weights)
         assert moved.dual <= best * (1 + 1e-7) <= moved.primal * (1 + 2e-7)
+
+
+@pytest.mark.parametrize("p", [1.1, 3.0, 30.0])
+def test_norms_of_all_samples_are_one_cone(p: float) -> None:
+    """CVXPY would build a norm of every sample, for 3,000 samples longer than any time limit."""
+    sets, q = _factor @ Ball(0, 1, p), p / (p - 1.0)
+    V = _rng.standard_normal((7, 3)) * np.arange(7)[:, None]  # the first row is 0
+    x = cp.Variable(V.shape)
+    heights: Any = sets.cvxpy(x, Scope())
+    cp.Problem(cp.Minimize(cp.sum(heights)), [x == V]).solve(solver="CLARABEL")
+    assert heights.value == pytest.approx(np.array([np.linalg.norm(v, q) for v in V]), rel=1e-6, abs=1e-5)
+
+    def expressions(e: Any) -> int:
+        return 1 + sum(map(expressions, e.args))
+
+    assert len({expressions(sets.cvxpy(cp.Variable((m, 3)), Scope())) for m in (2, 50)}) == 1
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

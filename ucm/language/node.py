@@ -20,6 +20,7 @@ from typing import (
     ClassVar,
     Generic,
     Literal,
+    NoReturn,
     Self,
     TypeVar,
     Union,
@@ -141,6 +142,9 @@ Given = TypeVar("Given")
 Kept = TypeVar("Kept")
 Sort = TypeVar("Sort")
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., object])
+Stored = Callable[[object, str], object]
+"""A function of the value of a field, and of words for its place."""
 
 
 def registered_name(cls: type[Node]) -> str:
@@ -158,22 +162,27 @@ def restricted(
     words: str,
     remedy: str,
     *,
-    default: Any = MISSING,
+    default: object = MISSING,
     kw_only: bool = False,
     error: type[UCMError] = CompositionError,
 ) -> Any:
-    """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy."""
+    """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy.
+
+    Where the field takes no numbers, these words refuse a value of another type, too.
+    """
+
+    def refuse(got: str, where: str) -> NoReturn:
+        raise error(f"{where}: {words}, got {got}; {remedy}")
 
     def check(x: object, where: str) -> None:
-        if not holds(getattr(x, "value", x)):
+        if not holds(_number_of(x)):
             got = with_value(x)
-            got = got if len(got) <= 200 else brief(x)
-            raise error(f"{where}: {words}, got {got}; {remedy}")
+            refuse(got if len(got) <= 200 else brief(x), where)
 
-    return field(default=default, kw_only=kw_only, metadata={"check": check})
+    return field(default=default, kw_only=kw_only, metadata={"check": check, "refuse": refuse})
 
 
-def not_negative(noun: str, remedy: str, *, default: Any = MISSING, kw_only: bool = False) -> Any:
+def not_negative(noun: str, remedy: str, *, default: object = MISSING, kw_only: bool = False) -> Any:
     """Return a dataclass field for a size of a set, refused below 0; None is left as it is."""
 
     def holds(x: float | None) -> bool:
@@ -182,9 +191,15 @@ def not_negative(noun: str, remedy: str, *, default: Any = MISSING, kw_only: boo
     return restricted(holds, f"the {noun} must be at least 0", remedy, default=default, kw_only=kw_only)
 
 
+def _number_of(x: Any) -> Any:
+    """Return the value of a scalar with parameters, and anything else itself; a loss has a method `value`."""
+    number = getattr(x, "value", x)
+    return x if callable(number) else number
+
+
 def with_value(x: Any) -> str:
     """Return the source text of a field value for a message, with the value of an arithmetic expression."""
-    number = getattr(x, "value", x)
+    number = _number_of(x)
     derived = number is not x and x not in x._params.values()
     return f"{x!r} = {number:.6g}" if derived else source(x)
 
@@ -215,7 +230,7 @@ def some(noun: str) -> Any:
     return restricted(lambda items: len(items) > 0, f"at least one {noun} is needed", "write A + B")
 
 
-def _in_order(cls: type[Node]) -> list[Field[Any]]:
+def _in_order(cls: type[Node]) -> list[Field]:
     """Return the dataclass fields of a node class, keyword-only fields last."""
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
@@ -376,18 +391,29 @@ class Node(metaclass=Kind):
 
     def without_ranges(self) -> Self:
         """Return the declaration without the ranges of its parameters, for searches beyond their ends."""
-        return self._mapped(lambda node: node.without_ranges())
+        return self.rewritten(lambda node: node.without_own_ranges())
+
+    def without_own_ranges(self) -> Node:
+        """Return the node without ranges of its own, which expressions have."""
+        return self
 
     def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
         """Return the declaration with new values, and other new fields, of the named `Param`s."""
-        return self._mapped(lambda node: node._changed(changes, **fields)) if changes else self
+        return self.rewritten(lambda node: node.changed_alone(changes, fields)) if changes else self
 
-    def _mapped(self, change: Callable[[Node], Node]) -> Self:
-        """Return the node with `change` applied to its child nodes, or the node itself without parameters."""
-        if not self._params:
-            return self
-        new = {name: each(getattr(self, name), change) for name in self._names}
-        return replace(self, **new)  # type: ignore[type-var]
+    def changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Node:
+        """Return a `Param` with its new value and fields, any other node unchanged."""
+        return self
+
+    def rewritten(self, change: Callable[[Node], Node]) -> Self:
+        """Return the declaration with `change(node)` in place of every uppermost node that it changes."""
+        new = change(self)
+        if new is not self:
+            return new  # type: ignore[return-value]
+        values = [getattr(self, name) for name in self._names]
+        others = [each(x, lambda node: node.rewritten(change)) for x in values]
+        same = all(a is b for a, b in zip(_among(tuple(values)), _among(tuple(others)), strict=True))
+        return self if same else replace(self, **dict(zip(self._names, others, strict=True)))  # type: ignore[type-var]
 
     # --- identity --------------------------------------------------------------------------
     def __eq__(self, other: object) -> bool:
@@ -424,7 +450,7 @@ class Node(metaclass=Kind):
 
     if not TYPE_CHECKING:  # else `array + U` is an array to a type checker
 
-        def __array__(self, *_: Any, **__: Any) -> Any:
+        def __array__(self, *_: object, **__: object) -> object:
             """Return the node in a 0-d object array, so that SciPy leaves `M @ U` to U; refuse pandas."""
             if sys._getframe(1).f_globals.get("__name__", "").startswith("pandas."):
                 raise CompositionError(
@@ -486,18 +512,33 @@ class RotationInvariant(Node):
 
 # --- types of fields -------------------------------------------------------------------------------
 @functools.cache
-def _rules(cls: type[Node]) -> list[tuple[str, Any, Callable[[object, str], object], Any]]:
+def _rules(cls: type[Node]) -> list[tuple[str, Stored | None, Stored, Stored | None]]:
     """Return for each field its name, converter, the function to the stored form of a value, and check."""
     hints = _hints(cls)
     return [
-        (f.name, f.metadata.get("converter"), _stored_as(hints.get(f.name, Any)), f.metadata.get("check"))
+        (f.name, f.metadata.get("converter"), _stored(f, hints.get(f.name, Any)), f.metadata.get("check"))
         for f in _in_order(cls)
     ]
 
 
-def _hints(cls: type) -> dict[str, Any]:
+def _stored(f: Field, hint: object) -> Stored:
+    """Return `_stored_as(hint)`, with the words of a restriction for values of another type."""
+    stored, refuse = _stored_as(hint), f.metadata.get("refuse")
+    if refuse is None or {float, int} & {hint, *get_args(hint)}:
+        return stored
+
+    def stored_or_refused(x: object, where: str) -> object:
+        try:
+            return stored(x, where)
+        except CompositionError:
+            refuse(brief(x), where.partition(":")[0])
+
+    return stored_or_refused
+
+
+def _hints(cls: type) -> dict[str, object]:
     """Return the annotations of a class, with `Any` for names that only a type checker knows."""
-    unknown: dict[str, Any] = {}
+    unknown: dict[str, object] = {}
     for _ in range(_DEEPEST):
         try:
             return get_type_hints(cls, localns={**vars(cls), **unknown} if unknown else None)
@@ -509,7 +550,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 @functools.cache
-def _stored_as(hint: Any) -> Callable[[object, str], object]:
+def _stored_as(hint: object) -> Stored:
     """Return the function from a value, and its place in words, to its stored form, as an annotation asks."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     literals = [word for k in kinds if get_origin(k) is Literal for word in get_args(k)]
@@ -546,7 +587,7 @@ def _stored_as(hint: Any) -> Callable[[object, str], object]:
 _WORDS = {"float": "a plain number", "int": "a whole number", "NoneType": "None"}
 
 
-def _words(hint: Any) -> str:
+def _words(hint: object) -> str:
     """Return a type annotation in words, for error messages."""
     if get_origin(hint) in (Union, UnionType):
         kinds = [getattr(kind, "__name__", "") for kind in get_args(hint)]
@@ -561,7 +602,7 @@ def _words(hint: Any) -> str:
     return _WORDS.get(name) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
-def _remedy(hint: Any) -> str:
+def _remedy(hint: object) -> str:
     """Return the remedy of an error message: an example of a value of the annotated type, if known."""
     kinds = (k for k in (hint, *get_args(hint)) if isinstance(k, type) and issubclass(k, Node))
     example = next((kind.example for kind in kinds if kind.example), "")
@@ -649,10 +690,10 @@ OPERATORS: dict[str, Callable[..., Any]] = {}
 """Implementations of operators by name, installed by modules that import this module."""
 
 
-def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def operator(name: str) -> Callable[[Function], Function]:
     """Return a decorator that registers a function in `OPERATORS` under the given name."""
 
-    def install(function: Callable[..., Any]) -> Callable[..., Any]:
+    def install(function: Function) -> Function:
         OPERATORS[name] = function
         return function
 

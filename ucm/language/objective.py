@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,6 @@ from ucm.language.node import (
     Notation,
     RotationInvariant,
     SolvableModel,
-    converted,
     in_parentheses,
     operator,
     restricted,
@@ -85,7 +85,7 @@ class TermMultiple(Term, RotationInvariant):
         added, subtracted = (tuple(multiplied(self.factor, t) for t in part) for part in self.term.split())
         return added, subtracted
 
-    def with_column(self, n: int) -> Any:
+    def with_column(self, n: int) -> Self:
         return replace(self, term=self.term.with_column(n))  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
@@ -100,11 +100,14 @@ class TermSum(Term, RotationInvariant):
 
     terms: tuple[Loss | Penalty, ...]
 
+    def addends(self) -> tuple[Loss | Penalty, ...]:
+        return self.terms
+
     def split(self) -> tuple[tuple, tuple]:
         parts = [term.split() for term in self.terms]
         return tuple(t for plus, _ in parts for t in plus), tuple(t for _, minus in parts for t in minus)
 
-    def with_column(self, n: int) -> Any:
+    def with_column(self, n: int) -> Self:
         return replace(self, terms=tuple(term.with_column(n) for term in self.terms))  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
@@ -115,52 +118,72 @@ class TermSum(Term, RotationInvariant):
 
 
 # --- losses ---------------------------------------------------------------------------------------
-class ScaledLoss(TermMultiple, ConvexLoss):
-    """A multiple of a convex loss.
+class DerivedLoss(ConvexLoss):
+    """A loss `c l` by the convex loss l, `inner`; c = 1 by default.
 
-    With the factor c, `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is c times the
-    proximal map of `(t / c) l*` at v / c.
+    `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is c times that of `(t / c) l*` at
+    v / c.
     """
 
-    term: ConvexLoss
+    @property
+    @abstractmethod
+    def inner(self) -> ConvexLoss:
+        """The loss l."""
+
+    def c(self) -> float:
+        """Return the present value of the factor."""
+        return 1.0
 
     def each(self, margin: Vec) -> Vec:
-        return self.c() * self.term.each(margin)
+        return self.c() * self.inner.each(margin)
 
     @property
     def moves(self) -> str:
-        return self.term.moves
+        return self.inner.moves
 
     @property
     def offset(self) -> float:
-        return self.term.offset
+        return self.inner.offset
 
     def slope(self) -> float | None:
-        slope = self.term.slope()
+        slope = self.inner.slope()
         return None if slope is None else self.c() * slope
 
     def smooth(self) -> bool:
-        return self.term.smooth()
+        return self.inner.smooth()
 
     def conjugate(self, s: Vec) -> Vec:
         c = self.c()
-        return c * self.term.conjugate(s / c)
+        return c * self.inner.conjugate(s / c)
 
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         c = self.c()
-        return c * self.term.conjugate_prox(v / c, t / c)
+        return c * self.inner.conjugate_prox(v / c, t / c)
 
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         c = self.c()
-        return self.term.conjugate_prox_slope(v / c, t / c, s / c)
+        return self.inner.conjugate_prox_slope(v / c, t / c, s / c)
 
     def gradient(self, u: Vec) -> Vec:
-        return self.c() * self.term.gradient(u)
+        return self.c() * self.inner.gradient(u)
 
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         c = self.c()
-        height, domain = self.term.conjugate_cvxpy(s / c)
+        height, domain = self.inner.conjugate_cvxpy(s / c)
         return c * height, domain
+
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        return self.inner.cvxpy(margin, factor, scope)
+
+
+class ScaledLoss(TermMultiple, DerivedLoss):
+    """A multiple of a convex loss."""
+
+    term: ConvexLoss
+
+    @property
+    def inner(self) -> ConvexLoss:
+        return self.term
 
     def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return self.term.cvxpy(margin, factor * self.factor, scope)
@@ -283,16 +306,6 @@ class PenaltySum(TermSum, Penalty):
 
 
 # --- objectives -----------------------------------------------------------------------------------
-def _quantity(offset: object, where: str = "") -> PerSample | None:
-    match offset:
-        case PerSample() | None:
-            return offset
-    raise CompositionError(
-        f"{where}: offset is a quantity of each sample, whose values come with the samples, got "
-        f'{brief(offset)}; write with_offset(per_sample("offset")) and fit(X, y, offset=values)'
-    )
-
-
 class Objective(SolvableModel, Term, RotationInvariant):
     """The model `min over w, b of sum_i l(y_i (w'x_i + b + o_i)) + R(w)`: a loss plus a penalty.
 
@@ -335,7 +348,12 @@ class Objective(SolvableModel, Term, RotationInvariant):
     scaling: float = restricted(
         lambda x: 0.0 < x < math.inf, "scaling is a positive finite number", "leave it out for 1", default=1.0
     )
-    offset: PerSample | None = converted(converter=_quantity, default=None)
+    offset: PerSample | None = restricted(
+        lambda _: True,
+        "offset is a quantity of each sample, whose values come with the samples",
+        'write with_offset(per_sample("offset")) and fit(X, y, offset=values)',
+        default=None,
+    )
 
     def with_offset(self, offset: PerSample | None) -> Objective:
         """Return the objective whose scores are `w'x_i + b + o_i`, o_i a value that is known for each sample.
@@ -398,8 +416,9 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def with_column(self, n: int) -> Objective:
         """Return the objective without intercept whose feature n + 1 stands for the penalised one."""
         penalty, last = self.penalty.with_column(n), np.eye(1, n + 1, n)[0]
-        terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
-        if not any(0.0 < R.value(last) < math.inf for R in terms):  # a constraint may exclude the others at 0
+        if not any(
+            0.0 < R.value(last) < math.inf for R in penalty.addends()
+        ):  # a constraint may exclude the others at 0
             raise CompositionError(
                 f"with_intercept: expected a penalty of the intercept, got {self.penalty!r}, whose terms are "
                 "of the given features only; add a multiple of L2(), or take intercept='free'"
@@ -425,15 +444,20 @@ class Objective(SolvableModel, Term, RotationInvariant):
         G, H = self.dc()
         margin = margin + self.shift(y, per_sample)
         margin = _worst((*G.pointwise, *H.losses), margin, w, y, subgroup, per_sample)
-        loss = self.loss.value(margin, y, weights, subgroup)
         if not self.penalised:
-            return loss + self.penalty.value(w)
+            return self.total(margin, w, y, weights, subgroup)
         if b is None:
             raise CompositionError(
                 f"{self!r}: expected b, which is penalised, got margins and w alone; write "
                 "value(margin, w, b=b)"
             )
-        return loss + self.with_column(len(w)).penalty.value(np.append(w, b / self.scaling))
+        return self.with_column(len(w)).total(margin, np.append(w, b / self.scaling), y, weights, subgroup)
+
+    def total(
+        self, margin: Vec, w: Vec, y: Vec | None, weights: Vec | None, subgroup: Subgroup = None
+    ) -> float:
+        """Return the loss of the worst points' margins plus the penalty of w, with that of the intercept."""
+        return self.loss.value(margin, y, weights, subgroup) + self.penalty.value(w)
 
     def shift(self, y: Vec | None, per_sample: Mapping[str, Vec]) -> Bound:
         """Return `y_i o_i`, the part of the margins that an offset of the scores is; 0 without one."""
@@ -481,8 +505,8 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def relaxed(self) -> tuple[Relaxed, ...]:
         """The penalties in whose place the split has a convex lower bound, or nothing at all."""
         found = self.penalty.nodes_of_type(Relaxed)
-        terms = self.penalty.terms if isinstance(self.penalty, TermSum) else (self.penalty,)
-        held = len(found) == 1 and self.dc()[0].penalties != tuple(R for h in terms for R in h.split()[0])
+        alone = tuple(R for h in self.penalty.addends() for R in h.split()[0])
+        held = len(found) == 1 and self.dc()[0].penalties != alone
         return tuple(R for R in found if not (held and R.exact))
 
     @property
@@ -618,7 +642,7 @@ def multiplied(factor: Scalar, term: Any) -> Any:
 
 def summed(kind: type[TermSum], terms: list) -> Any:
     """Return the flat sum of the terms: the term itself if single, None without terms."""
-    flat = [t for term in terms for t in (term.terms if isinstance(term, TermSum) else (term,))]
+    flat = [t for term in terms for t in term.addends()]
     return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
 
 

@@ -20,7 +20,15 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import OPERATORS, Node, RotationInvariant, as_number, number_source, with_value
+from ucm.language.node import (
+    OPERATORS,
+    Node,
+    RotationInvariant,
+    as_number,
+    number_source,
+    restricted,
+    with_value,
+)
 from ucm.language.notation import Notation
 
 
@@ -52,8 +60,8 @@ class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
         parameter occurs twice, or in a sum in a denominator.
         """
 
-    def without_ranges(self) -> Self:
-        return replace(super().without_ranges(), ranges=())
+    def without_own_ranges(self) -> Self:
+        return replace(self, ranges=()).without_ranges() if self.ranges else self
 
     def __bool__(self) -> bool:
         return True
@@ -117,7 +125,9 @@ class Param(Expression):
     {'nu': 0.528}
     """
 
-    name: str
+    name: str = restricted(
+        str.isidentifier, "the name must be a Python identifier", 'write for example Param("nu", 0.3)'
+    )
     value: float
     relative: bool = False
 
@@ -125,11 +135,6 @@ class Param(Expression):
         if isinstance(self.value, float) and math.isnan(self.value):  # the check of fields names no parameter
             raise CompositionError(f"Param({self.name!r}): expected a number, got nan; write for example 0.3")
         super().__post_init__()
-        if not self.name.isidentifier():
-            raise CompositionError(
-                f"Param: the name must be a Python identifier, got {brief(self.name)}; "
-                'write for example Param("nu", 0.3)'
-            )
         if self.relative and not 0.0 <= self.value <= 1.0:
             raise CompositionError(
                 f"Param({self.name!r}): a relative size is a fraction of the admissible interval, in [0, 1], "
@@ -146,9 +151,9 @@ class Param(Expression):
     def inverse(self, name: str) -> Callable[[float], float] | None:
         return float
 
-    def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
+    def changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Self:
         if self.name not in changes:
-            return super()._changed(changes, **fields)
+            return self
         ranges = tuple(r._changed(changes, **fields) for r in self.ranges)
         return replace(self, ranges=ranges, value=changes[self.name], **fields)
 

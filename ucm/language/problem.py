@@ -14,7 +14,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, KLBall
 from ucm.language.losses import Exponential, Hinge, HuberHinge, LeastSquares, Logistic
 from ucm.language.node import LATEX, operator
-from ucm.language.objective import Objective, PenaltySum, ScaledLoss, TermMultiple
+from ucm.language.objective import Objective, ScaledLoss, TermMultiple
 from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
@@ -26,7 +26,7 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.terms import ConvexLoss, Loss, Penalty, multiple
+from ucm.language.terms import ConvexLoss, JointLoss, Loss, Penalty, multiple
 from ucm.language.worst_mean import WorstMean
 
 
@@ -158,8 +158,7 @@ def loss_dual(loss: Loss, a: str) -> Rule:
 
 def penalty_dual(penalty: Penalty, v: str) -> Rule:
     """Return the dual term `-R*(v)` of a penalty R, and the range of v, in LaTeX."""
-    terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
-    pairs = sorted(map(_weighted, terms), key=lambda pair: repr(pair[0]))
+    pairs = sorted(map(_weighted, penalty.addends()), key=lambda pair: repr(pair[0]))
     match pairs:
         case [(L1(weights=None), c), (L2(), c2)]:
             over = rf"\max(0, |v_{{j}}| - {c or '1'})^{{2}}"
@@ -224,60 +223,47 @@ def _robust(model: RobustMargin) -> dict[str, str]:
     }
 
 
-def _joint_dual(model: Objective, v: str, moved: tuple[Robust, ...]) -> dict[str, str]:
-    """Return the dual of an objective with a worst mean, whose weights q are variables: `a_i = q_i s_i`."""
-    penalty_term, confined = penalty_dual(model.penalty, v)
-    balanced = r"\sum_{i} a_{i} y_{i} = 0" if model.intercept == "free" else ""
-    ranges, words = (
-        [balanced, confined, *(robust.points(LATEX) for robust in moved)],
-        r" R \text{ the penalty, } * \text{ conjugates}",
-    )
-    loss_term, variables = "- F^{*}(a)", "a"
-    match model.loss:
-        case WorstMean(groups=()) as worst:
-            term, where = loss_dual(without_perturbations(worst.loss), "s_{i}")
-            loss_term = LATEX.sum_over("i", f"q_{{i}} {_loose(term) if term != 's_{i}' else term}")
-            variables, ranges = worst.weights_formula(LATEX), ["a_{i} = q_{i} s_{i}", *ranges, where]
-        case _:
-            words = r"F \text{ the losses of minus the margins,}" + words
-    loss_term += f" - {LATEX.sum_over('i', known)}" if (known := _known(model)) else ""
-    ranges += [words] if "^{*}" in loss_term + penalty_term else []
-    dual = rf"\max_{{{variables}}} {loss_term} {penalty_term}"
-    return {"dual": dual, "where": r",\quad ".join(r for r in ranges if r)}
-
-
-def _known(model: Objective) -> str:
-    """Return the part of the dual by the offset of the scores, without its sum; empty without one."""
-    return "" if model.offset is None else f"a_{{i}} y_{{i}} {model.offset.formula(LATEX)}"
-
-
 def _objective(model: Objective) -> dict[str, str]:
+    """Return the primal of an objective, and its dual; of one that is not convex its convex parts."""
+    if "flips" in model.needs:
+        return {"primal": model.formula(LATEX)}
     total = f"{model.loss.formula(LATEX)} + {model.penalty.formula(LATEX)}"
     margins = f"t_{{i}} = y_{{i}}{model.score('x_{i}', LATEX)}"
     primal = {"primal": rf"\min_{{{model.variables}}} {total},\quad {margins}"}
-    if "flips" in model.needs:
-        return {"primal": model.formula(LATEX)}
     G, H = model.dc()
     if model.relaxed:
         return {**primal, "at least": rf"\min_{{{model.variables}}} {G.formula(LATEX)}"}
     if not model.convex:
-        parts = {"added": G.formula(LATEX), "subtracted": H.formula(LATEX)}
-        return {**primal, **parts}
+        return {**primal, "added": G.formula(LATEX), "subtracted": H.formula(LATEX)}
     moved = model.loss.nodes_of_type(Robust)  # the dual moves the samples within their sets
     x = "x_{i} + d_{i}" if moved else "x_{i}"
     x = f"({x}, {model.scaling:g})" if model.penalised else f"({x})" if moved else x
-    v = LATEX.sum_over("i", f"a_{{i}} y_{{i}} {x}")
-    if G.joint:
-        return {**primal, **_joint_dual(model, v, moved)}
-    loss_term, where = loss_dual(without_perturbations(model.loss), "a_{i}")
-    penalty_term, confined = penalty_dual(model.penalty, v)
-    loss_term = _loose(loss_term) if loss_term.lstrip("-") != "a_{i}" else loss_term
-    loss_term = f"({loss_term} - {known})" if (known := _known(model)) else loss_term
-    points = [robust.points(LATEX) for robust in moved]
-    ranges = [r"\sum_{i} a_{i} y_{i} = 0" if model.intercept == "free" else "", where, confined, *points]
-    if isinstance(model.loss, ConvexLoss) and model.loss.counted is not None:
-        ranges.insert(1, rf"a_{{i}} = 0 \text{{ unless }} {model.loss.counted.index(LATEX)}")
+    penalty_term, confined = penalty_dual(model.penalty, LATEX.sum_over("i", f"a_{{i}} y_{{i}} {x}"))
+    loss_term, variables, ranges, name = _losses_dual(model)
+    balanced = r"\sum_{i} a_{i} y_{i} = 0" if model.intercept == "free" else ""
+    ranges = [balanced, *ranges, confined, *(robust.points(LATEX) for robust in moved)]
     if "^{*}" in loss_term + penalty_term:
-        ranges.append(r"\ell \text{ the loss of a margin, } R \text{ the penalty, } * \text{ conjugates}")
-    dual = rf"\max_{{a}} \sum_{{i}} {loss_term} {penalty_term}"
+        ranges.append(rf"{name} R \text{{ the penalty, }} * \text{{ conjugates}}")
+    dual = rf"\max_{{{variables}}} {loss_term} {penalty_term}"
     return {**primal, "dual": dual, "where": r",\quad ".join(r for r in ranges if r)}
+
+
+def _losses_dual(model: Objective) -> tuple[str, str, list[str], str]:
+    """Return the losses' term of the dual, its variables, their ranges, and the meaning of its letter."""
+    known = "" if model.offset is None else f"a_{{i}} y_{{i}} {model.offset.formula(LATEX)}"
+    beside = f" - {LATEX.sum_over('i', known)}" if known else ""
+    letter = r"\ell \text{ the loss of a margin, }"
+    match model.loss:
+        case WorstMean(groups=()) as worst:  # whose weights q are variables
+            term, where = loss_dual(without_perturbations(worst.loss), "s_{i}")
+            term = LATEX.sum_over("i", f"q_{{i}} {_loose(term) if term != 's_{i}' else term}")
+            return term + beside, worst.weights_formula(LATEX), ["a_{i} = q_{i} s_{i}", where], letter
+        case loss if loss.nodes_of_type(JointLoss):
+            return f"- F^{{*}}(a){beside}", "a", [], r"F \text{ the losses of minus the margins, }"
+        case loss:
+            term, where = loss_dual(without_perturbations(loss), "a_{i}")
+            term = _loose(term) if term.lstrip("-") != "a_{i}" else term
+            own = loss.counted if isinstance(loss, ConvexLoss) else None
+            only = [] if own is None else [rf"a_{{i}} = 0 \text{{ unless }} {own.index(LATEX)}"]
+            term = f"({term} - {known})" if known else term
+            return rf"\sum_{{i}} {term}", "a", [*only, where], letter

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import Domain, UncertaintySet
@@ -60,7 +59,7 @@ class RobustMargin(SolvableModel):
         """The exponent q of the dual norm, the norm of feature space."""
         return dual_exponent(self.norm)
 
-    def combine(self, symbol: str, a: object, b: object) -> Any:
+    def combine(self, symbol: str, a: object, b: object) -> RobustMargin:
         if symbol == "+":
             return OPERATORS["margin +"](a, b)
         raise CompositionError(

@@ -10,8 +10,7 @@ For the sets of this module, symmetric and equal up to a factor r_i >= 0, `h_i =
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -25,14 +24,8 @@ from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, DataError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import (
-    Node,
-    Notation,
-    converted,
-    each,
-    operator,
-)
-from ucm.language.objective import Objective, multiple, multiplied
+from ucm.language.node import Node, Notation, converted, operator, restricted
+from ucm.language.objective import DerivedLoss, Objective, multiple, multiplied
 from ucm.language.parameter import Scalar, Scope, value, with_value
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.norms import L1, Norm
@@ -47,10 +40,9 @@ from ucm.language.statistics.affine import (
     ConstantVector,
     MatrixNode,
     Origin,
-    Statistic,
     VectorNode,
 )
-from ucm.language.terms import NEGLIGIBLE, Bound, ConvexLoss, ProximalPenalty, Subgroup
+from ucm.language.terms import NEGLIGIBLE, ConvexLoss, ProximalPenalty, Subgroup
 
 Sort = TypeVar("Sort", bound=Node)
 _REMEDY = (
@@ -189,22 +181,6 @@ def _image(M: Matrix, U: UncertaintySet, c: Scalar) -> list[tuple[Scalar, Proxim
 
 
 # --- the loss -----------------------------------------------------------------------------------------
-def _falling(loss: object, where: str = "") -> ConvexLoss:
-    match loss:
-        case ConvexLoss(moves="") if loss.lowest() >= 0.0:
-            return loss
-        case ConvexLoss(moves=""):
-            raise CompositionError(
-                f"{where}: expected a loss that never rises with the margin, got {brief(loss)}, whose worst "
-                "point may lie on either side; take Hinge(2) or Logistic()"
-            )
-    raise CompositionError(
-        f"{where}: expected one convex loss of single samples such as Hinge(), got {brief(loss)}; add "
-        "losses, as Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around "
-        "them, as WorstMean(Robust(Hinge(), U), D)"
-    )
-
-
 def _parts(within: object) -> tuple[PerSample | None, UncertaintySet | None]:
     """Return the quantity of each sample and the set that are multiplied; None for what there is not."""
     match within:
@@ -239,7 +215,7 @@ def _perturbations(U: object, where: str = "") -> UncertaintySet | PerSampleMult
     return U  # type: ignore[return-value]
 
 
-class Robust(ConvexLoss):
+class Robust(DerivedLoss):
     """The loss of the worst point of a set about each sample, `sum_i max over d in U_i of l(t_i + y_i w'd)`.
 
     l never rises with the margin t, so that it is `l(t_i - h_i(w))`, h_i the support function of U_i. The
@@ -283,7 +259,13 @@ class Robust(ConvexLoss):
     def moves(self) -> str:
         return "shapes" if isinstance(self.within, SampleSets) else "perturbations"
 
-    loss: ConvexLoss = converted(converter=_falling)
+    loss: ConvexLoss = restricted(
+        lambda loss: not loss.moves and loss.lowest() >= 0.0,
+        "expected one convex loss of single samples that never rises with the margin, such as Hinge()",
+        "for LeastSquares(), whose worst point may lie on either side, take Hinge(2); add losses, as "
+        "Robust(Hinge(on=pos), U) + Robust(Logistic(on=neg), U), and write worst means around them, as "
+        "WorstMean(Robust(Hinge(), U), D)",
+    )
     within: UncertaintySet | PerSampleMultiple | SampleSets = converted(converter=_perturbations)
 
     @property
@@ -342,29 +324,8 @@ class Robust(ConvexLoss):
         return r
 
     @property
-    def offset(self) -> float:
-        return self.loss.offset
-
-    def slope(self) -> float | None:
-        return self.loss.slope()
-
-    def smooth(self) -> bool:
-        return self.loss.smooth()
-
-    def each(self, margin: Vec) -> Vec:
-        return self.loss.each(margin)
-
-    def conjugate(self, s: Vec) -> Vec:
-        return self.loss.conjugate(s)
-
-    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
-        return self.loss.conjugate_prox(v, t)
-
-    def gradient(self, u: Vec) -> Vec:
-        return self.loss.gradient(u)
-
-    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        return self.loss.cvxpy(margin, factor, scope)
+    def inner(self) -> ConvexLoss:
+        return self.loss
 
     def formula(self, notation: Notation) -> str:
         t, (c, norms) = notation.sub("t", "i"), self.support
@@ -377,26 +338,17 @@ class Robust(ConvexLoss):
 
 def without_perturbations(loss: Sort) -> Sort:
     """Return a loss with every `Robust` in it replaced by its loss."""
-    match loss:
-        case Robust():
-            return loss.loss  # type: ignore[return-value]
-    return _rewritten(loss, Robust, without_perturbations)
+    return loss.rewritten(lambda node: node.loss if isinstance(node, Robust) else node)
 
 
 def with_statistics(declared: Sort, data: Data) -> Sort:
     """Return a declaration with the covariances of its sets evaluated to matrices."""
-    match declared:
-        case MatrixNode():
-            return ConstantMatrix(declared.evaluate(data))  # type: ignore[return-value]
-    return _rewritten(declared, Statistic, lambda node: with_statistics(node, data))
 
+    def evaluated(node: Node) -> Node:
+        varies = isinstance(node, MatrixNode) and not isinstance(node, ConstantMatrix)
+        return ConstantMatrix(node.evaluate(data)) if varies else node
 
-def _rewritten(declared: Sort, kind: type[Node], change: Callable[[Node], Node]) -> Sort:
-    """Return a declaration with `change` applied to its child nodes, or itself without nodes of a kind."""
-    if not declared.nodes_of_type(kind):
-        return declared
-    new = {name: each(getattr(declared, name), change) for name in declared._names}
-    return replace(declared, **new)  # type: ignore[type-var]
+    return declared.rewritten(evaluated)
 
 
 class Perturbations:

@@ -82,15 +82,11 @@ class PerSampleImage(SampleSets):
     """
 
     factor: PerSample
-    set: Ball
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.set.center, Origin):
-            raise CompositionError(
-                f"{self!r}: expected a ball about 0 in any number of dimensions, got {brief(self.set)}; "
-                "write Ball(0, r, p)"
-            )
+    set: Ball = restricted(
+        lambda U: isinstance(U.center, Origin),
+        "expected a ball about 0 in any number of dimensions",
+        "write Ball(0, r, p)",
+    )
 
     @property
     def size(self) -> Scalar:
@@ -136,7 +132,11 @@ class PerSampleImage(SampleSets):
         q = dual_exponent(self.set.p)
         if q in (1.0, 2.0, np.inf):
             return cp.norm(V, q, axis=1)
-        return cp.hstack([cp.pnorm(V[i], q, approx=False) for i in range(V.shape[0])])  # it takes no axis
+        # one cone for all rows, as cp.pnorm takes no axis: |v_j| <= s_j^(1/q) t^(1 - 1/q) with sum_j s_j = t
+        t, s = cp.Variable((V.shape[0], 1), name="t"), cp.Variable(V.shape, name="s")
+        s_t_v = (cp.vec(x, order="F") for x in (s, t @ np.ones((1, V.shape[1])), V))
+        inside = [cp.PowCone3D(*s_t_v, 1.0 / q), cp.sum(s, axis=1) == t[:, 0]]
+        return t[:, 0] + cp.indicator(inside)
 
     def __repr__(self) -> str:
         return f"{self.factor!r} @ {in_parentheses(repr(self.set))}"
@@ -146,10 +146,6 @@ class PerSampleImage(SampleSets):
 
     def points(self, notation: Notation) -> str:
         return f"{self.factor.formula(notation)} {in_parentheses(self.set.formula(notation))}"
-
-
-def _whole(k: object) -> bool:
-    return k >= 1.0 and k % 1.0 == 0.0  # type: ignore[operator]
 
 
 class FeatureDeletion(SampleSets):
@@ -184,7 +180,11 @@ class FeatureDeletion(SampleSets):
     0.2
     """
 
-    k: Scalar = restricted(_whole, "k is a whole number of features, at least 1", "leave Robust out for none")
+    k: Scalar = restricted(
+        lambda k: k >= 1.0 and k % 1.0 == 0.0,
+        "k is a whole number of features, at least 1",
+        "leave Robust out for none",
+    )
 
     def check_features(self, n: int) -> None:
         if value(self.k) > n:

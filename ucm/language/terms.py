@@ -53,6 +53,10 @@ class Term(Arithmetic[Any]):
     def combine(self, symbol: str, a: object, b: object) -> Any:
         return OPERATORS["terms"](symbol, a, b)
 
+    def addends(self) -> tuple[Any, ...]:
+        """Return the terms of a sum; a term that is none alone."""
+        return (self,)
+
 
 def last(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
     """Return neighbours (low, high) of a bisection, where `holds` is true at low and false at high."""

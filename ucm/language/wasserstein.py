@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Notation, converted, restricted, source
+from ucm.language.node import Node, Notation, restricted
 from ucm.language.objective import ConvexPart, Need, Objective, multiplied
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.penalties.norms import Norm
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import Bound, ConvexLoss, Subgroup
-
-
-def _lipschitz(loss: object, where: str = "") -> ConvexLoss:
-    match loss:
-        case ConvexLoss(ends=(0.0, 1.0), counted=None, moves=""):
-            return loss
-    raise CompositionError(
-        f"{where}: expected a convex loss of all samples with slopes of minus the margin from 0 to 1, as "
-        f"Hinge() or Logistic(), got {brief(loss)}; for the 0-1 loss and the ramp loss the worst "
-        "distribution gives no convex problem"
-    )
 
 
 class Flipped(ConvexLoss):
@@ -115,7 +102,11 @@ class WassersteinObjective(Objective):
 
     needs: ClassVar[frozenset[Need]] = frozenset({"flips"})  # type: ignore[assignment]
 
-    loss: ConvexLoss = converted(converter=_lipschitz)
+    loss: ConvexLoss = restricted(
+        lambda loss: loss.ends == (0.0, 1.0) and loss.counted is None and not loss.moves,
+        "expected a convex loss of all samples with slopes of minus the margin from 0 to 1, as Hinge()",
+        "for the 0-1 loss and the ramp loss the worst distribution gives no convex problem",
+    )
     penalty: ClassVar[Any] = property(lambda self: multiplied(self.eps, self.length))
     eps: Scalar = restricted(
         lambda x: 0.0 < x < math.inf,
@@ -184,17 +175,9 @@ class WassersteinObjective(Objective):
         last = float(gain[order[over[0]]]) / kappa if over.size else 0.0
         return max(length, last), r
 
-    def value(
-        self,
-        margin: Vec,
-        w: Vec,
-        y: Vec | None = None,
-        weights: Vec | None = None,
-        subgroup: Subgroup = None,
-        b: float | None = None,
-        per_sample: Mapping[str, Vec] = MappingProxyType({}),
+    def total(
+        self, margin: Vec, w: Vec, y: Vec | None, weights: Vec | None, subgroup: Subgroup = None
     ) -> float:
-        """Return the objective at the margins and w, the least over lam; see `Objective.value`."""
         c = np.ones(margin.size) if weights is None else weights
         return self.height(margin, self.length.value(w), c / c.sum())
 
@@ -231,9 +214,4 @@ class WassersteinObjective(Objective):
             f"{notation.under('min', below)} {price} + {mean}", f"{t} = {y}{self.score(x, notation)}"
         )
 
-    def __repr__(self) -> str:
-        words = [repr(self.loss), f"eps={source(self.eps)}"]
-        words += [f"kappa={source(self.kappa)}"] if self.kappa != math.inf else []
-        words += [f"norm={source(self.norm)}"] if self.norm != 2.0 else []
-        words += ["intercept=None"] if self.intercept is None else []
-        return f"{type(self).__name__}({', '.join(words)})"
+    __repr__ = Node.__repr__

@@ -18,22 +18,12 @@ from ucm.language.contracts import BoundDomain, Domain, SampleWeights, Uncertain
 from ucm.language.cvx import quiet_solve
 from ucm.language.domains import Simplex
 from ucm.language.domains.box import refuse_bounds
-from ucm.language.node import Notation, converted
+from ucm.language.node import Notation, converted, restricted
 from ucm.language.parameter import Scope
 from ucm.language.sets.affine_image import DomainImage
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import Samples
 from ucm.language.terms import ConvexLoss, JointLoss, Subgroup, counted_samples
-
-
-def _pointwise(loss: object, where: str = "") -> ConvexLoss:
-    match loss:
-        case ConvexLoss():
-            return loss
-    raise CompositionError(
-        f"{where}: expected one convex loss such as Hinge(), got {brief(loss)}; add worst means of several "
-        "losses, as WorstMean(Hinge(), D) + WorstMean(Logistic(), D)"
-    )
 
 
 def _domain(weights: object, where: str = "") -> Domain | None:
@@ -110,7 +100,11 @@ class WorstMean(JointLoss):
     0.4844
     """
 
-    loss: ConvexLoss = converted(converter=_pointwise)
+    loss: ConvexLoss = restricted(
+        lambda _: True,
+        "expected one convex loss such as Hinge()",
+        "add worst means of several losses, as WorstMean(Hinge(), D) + WorstMean(Logistic(), D)",
+    )
     weights: Domain | None = converted(converter=_domain, default=None)
     groups: tuple[Samples, ...] = converted(converter=_groups, default=())
 
@@ -231,9 +225,6 @@ class WeightSet(DomainImage):
         rows, weights = self.rows(data), data.weights
         population = float(data.factors.sum()), data.count("pos"), data.count("neg")
         return SampleWeights(rows.size, None if weights is None else weights[rows], population=population)
-
-    def variable(self, dim: int, scope: Scope) -> cp.Expression:
-        return cp.Variable(dim, name="q") / (dim if scope.scaled else 1)
 
     def __repr__(self) -> str:
         return repr(self.of)

@@ -6,7 +6,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -263,76 +263,68 @@ def _objectives(rng: np.random.Generator) -> Iterator[_Trial]:
                 yield _Trial(label, ObjectiveLowering(model, data))
 
 
+def _of(lowering: Callable[[Any, Data], Lowering], data: Data, *models: Any) -> Iterator[_Trial]:
+    return (_Trial(repr(model), lowering(model, data)) for model in models)
+
+
 def _worst_means(rng: np.random.Generator) -> Iterator[_Trial]:
-    data = _apart(rng, 3)
-    for loss in (Hinge(), Logistic()):
-        for weights in (CappedSimplex(0.2), NormBall(0.5)):
-            model = WorstMean(loss, weights=weights) + 0.02 * L2()
-            yield _Trial(repr(model), ObjectiveLowering(model, data))
+    weights: tuple = (CappedSimplex(0.2), NormBall(0.5))
+    means = [WorstMean(loss, weights=D) for loss in (Hinge(), Logistic()) for D in weights]
+    return _of(ObjectiveLowering, _apart(rng, 3), *(mean + 0.02 * L2() for mean in means))
 
 
 def _moved(rng: np.random.Generator) -> Iterator[_Trial]:
-    data = _apart(rng, 3)
-    for loss in (Hinge(), Logistic()):
-        model = Robust(loss, within=FeatureDeletion(1)) + 0.5 * L2()
-        yield _Trial(repr(model), ObjectiveLowering(model, data))
+    robust = (Robust(loss, within=FeatureDeletion(1)) for loss in (Hinge(), Logistic()))
+    return _of(ObjectiveLowering, _apart(rng, 3), *(loss + 0.5 * L2() for loss in robust))
 
 
 def _flips(rng: np.random.Generator) -> Iterator[_Trial]:
-    data = _mixed(rng, 3)
-    for loss, kappa in ((Hinge(), 1.0), (Logistic(), 0.5)):
-        model = WassersteinObjective(loss, eps=0.1, kappa=kappa)
-        yield _Trial(repr(model), FlipsLowering(model, data))
+    balls = [WassersteinObjective(loss, eps=0.1, kappa=k) for loss, k in ((Hinge(), 1.0), (Logistic(), 0.5))]
+    return _of(FlipsLowering, _mixed(rng, 3), *balls)
 
 
 def _differences(rng: np.random.Generator) -> Iterator[_Trial]:
-    data = _mixed(rng, 3)
-    for model in (Ramp(0.5) + 0.5 * L2(), Hinge() + 0.5 * CappedL1(1.0), Ramp(1.0) + 0.5 * CappedL1(1.0)):
-        yield _Trial(repr(model), ObjectiveLowering(model, data))
+    models = (Ramp(0.5) + 0.5 * L2(), Hinge() + 0.5 * CappedL1(1.0), Ramp(1.0) + 0.5 * CappedL1(1.0))
+    return _of(ObjectiveLowering, _mixed(rng, 3), *models)
 
 
 def _subsets(rng: np.random.Generator) -> Iterator[_Trial]:
-    data = _mixed(rng, 4)
-    for loss in (Hinge(), Logistic()):
-        model = loss + 0.5 * L2() + Cardinality(2)
-        yield _Trial(repr(model), BestSubsetLowering(model, data))
+    models = (loss + 0.5 * L2() + Cardinality(2) for loss in (Hinge(), Logistic()))
+    return _of(BestSubsetLowering, _mixed(rng, 4), *models)
 
 
 def _multipliers(rng: np.random.Generator) -> Iterator[_Trial]:
-    data = _mixed(rng, 3)
-    for kernel in ("linear", "rbf"):
-        gram = Gram(Kernel(kernel, gamma=0.5), data.X)
-        for p in (1.0, 1.5, 2.0):
-            model = 2.0 * Hinge(p) + 0.25 * L2()
-            lowering = ObjectiveLowering.candidates(BoundModel(model, data, gram))[0]
-            yield _Trial(f"{model!r}, kernel {kernel}", lowering)
+    data, models = _mixed(rng, 3), [2.0 * Hinge(p) + 0.25 * L2() for p in (1.0, 1.5, 2.0)]
+    for kernel, model in itertools.product(("linear", "rbf"), models):
+        bound = BoundModel(model, data, Gram(Kernel(kernel, gamma=0.5), data.X))
+        yield _Trial(f"{model!r}, kernel {kernel}", ObjectiveLowering.candidates(bound)[0])
 
 
 def _hulls_of_rows(rng: np.random.Generator) -> Iterator[_Trial]:
-    data = _apart(rng, 3)
     capped = ReducedHull(pos, nu=0.7) - ReducedHull(neg, nu=0.7)
     balls = Hull(pos, weights=NormBall(0.5)) - Hull(neg, weights=NormBall(0.5))
-    for model in map(RobustMargin, (Hull(pos) - Hull(neg), capped, balls)):
-        lowering = OutOfCoreHullsLowering(model, _rows(model, data), "auto")
-        yield _Trial(repr(model), lowering, memory=DistanceLowering(model, data))
+    models = map(RobustMargin, (Hull(pos) - Hull(neg), capped, balls))
+    return _of_rows(OutOfCoreHullsLowering, DistanceLowering, _apart(rng, 3), None, models)
 
 
 def _losses_of_rows(rng: np.random.Generator) -> Iterator[_Trial]:
-    data = _mixed(rng, 3)
-    for model in (Hinge() + 0.5 * L2(), Hinge() + 0.5 * L1(), Logistic() + 0.5 * L2()):
-        lowering = OutOfCoreLossesLowering(model, _rows(model, data), "auto")
-        yield _Trial(repr(model), lowering, memory=ObjectiveLowering(model, data))
+    models = (Hinge() + 0.5 * L2(), Hinge() + 0.5 * L1(), Logistic() + 0.5 * L2())
+    return _of_rows(OutOfCoreLossesLowering, ObjectiveLowering, _mixed(rng, 3), _WEIGHTS, models)
+
+
+def _of_rows(lowering: Any, in_memory: Any, data: Data, weights: Any, models: Iterable) -> Iterator[_Trial]:
+    """Yield models over the samples as rows that are read block by block."""
+    for model in models:
+        rows = statistics_of_rows(model, open_rows(data.X, data.y), weights)
+        yield _Trial(repr(model), lowering(model, rows, "auto"), memory=in_memory(model, data))
+
+
+_WEIGHTS = (2.0, 0.5)
 
 
 def _mixed(rng: np.random.Generator, n: int) -> Data:
     """Return two overlapping classes of 7 samples each in n features, with class weights 2 and 1/2."""
-    return bind(rng.standard_normal((14, n)) + 0.3 * _Y[:, None], _Y, (2.0, 0.5))
-
-
-def _rows(model: RobustMargin | Objective, data: Data) -> Any:
-    """Return the samples as rows that are read block by block."""
-    weight = (2.0, 0.5) if isinstance(model, Objective) else None
-    return statistics_of_rows(model, open_rows(data.X, data.y), weight)
+    return bind(rng.standard_normal((14, n)) + 0.3 * _Y[:, None], _Y, _WEIGHTS)
 
 
 _TRIALS: dict[type, Callable[[np.random.Generator], Iterator[_Trial]]] = {
@@ -431,7 +423,7 @@ def _check_trial(judge: Checker, solver: Solver, trial: _Trial, rng: np.random.G
 
 def _check_tilts(judge: Checker, solver: Solver[Composite], rng: np.random.Generator) -> None:
     """Check that one session solves the convex majorants of an objective at successive points."""
-    data = bind(rng.standard_normal((14, 3)) + 0.3 * _Y[:, None], _Y, (2.0, 0.5))
+    data = _mixed(rng, 3)
     for loss in (Ramp(0.5), Logistic()):
         for penalty in (0.5 * CappedL1(1.0), 0.5 * L2()):
             model: Objective = loss + penalty

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, Size, vector
 from ucm.language.cvx import quiet_solve
-from ucm.language.node import Notation, operator
+from ucm.language.node import Notation, operator, restricted
 from ucm.language.parameter import Scalar
 
 _ACCURACY = 1e-8  # relative distance that a conic program distinguishes from 0
@@ -136,16 +135,12 @@ class CvxpyDomain(Domain, ConicDomain):
     4.0
     """
 
-    build: Any
+    build: FunctionType = restricted(
+        lambda _: True,
+        "expected a function of q that gives CVXPY constraints",
+        "write def build(q): return [cp.norm(q) <= 1]",
+    )
     amount: Scalar | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.build, FunctionType):
-            raise CompositionError(
-                "CvxpyDomain: expected a function of q that gives CVXPY constraints, got "
-                f"{brief(self.build)}; write def build(q): return [cp.norm(q) <= 1]"
-            )
-        super().__post_init__()
 
     def size(self) -> Size | None:
         return None if self.amount is None else Size(self.amount)

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from ucm import native
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
     ROUNDING,
@@ -35,7 +34,7 @@ from ucm.language.domains.separable_constraint import (
     solve,
 )
 from ucm.language.domains.simplex import Capped, clip_to_mass, kinks
-from ucm.language.node import Notation, not_negative
+from ucm.language.node import Notation, not_negative, restricted
 from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.power import power_root
 
@@ -201,21 +200,18 @@ class NormBall(Domain, SemiSmooth):
     """
 
     radius: Scalar = not_negative("radius", "write NormBall(0.5)")
-    p: float = 2.0
-    around: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.p >= 1.0:
-            raise CompositionError(
-                f"NormBall: p must be a number of at least 1 (inf allowed), got {brief(self.p)}; "
-                "write 2.0 for the Euclidean norm"
-            )
-        if self.around not in (None, "uniform"):
-            raise CompositionError(
-                f'NormBall: around is None (the ball around 0) or "uniform", got {brief(self.around)}; '
-                "the ball around another point is AffineImage(A, NormBall(radius), center=...)"
-            )
+    p: float = restricted(
+        lambda p: p >= 1.0,
+        "p must be a number of at least 1 (inf allowed)",
+        "write 2.0 for the Euclidean norm",
+        default=2.0,
+    )
+    around: str | None = restricted(
+        lambda x: x in (None, "uniform"),
+        'around is None (the ball around 0) or "uniform"',
+        "the ball around another point is AffineImage(A, NormBall(radius), center=...)",
+        default=None,
+    )
 
     @property
     def euclidean(self) -> bool:

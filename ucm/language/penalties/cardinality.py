@@ -14,7 +14,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError
 from ucm.language import cvx as cp
 from ucm.language.node import Node, Notation, restricted
-from ucm.language.objective import PenaltySum, ScaledPenalty, TermMultiple, multiplied
+from ucm.language.objective import ScaledPenalty, multiplied
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.terms import Penalty, ProximalPenalty, Relaxed
 
@@ -29,8 +29,7 @@ def _features(which: str) -> Any:
     )
 
 
-Kind = TypeVar("Kind", bound=Node)
-
+Sort = TypeVar("Sort", bound=Node)
 _TINY = 1e-100  # in place of 0, which a cone of CVXPY divides by
 
 
@@ -290,13 +289,8 @@ class KSupport(FeatureCount, ProximalPenalty):
         return " + ".join(squares) + (f" + {notation.word('ind')}({zeros[2:]})" if zeros else "")
 
 
-def fixed(penalty: Kind, included: Sequence[int], excluded: Sequence[int]) -> Kind:
+def fixed(penalty: Sort, included: Sequence[int], excluded: Sequence[int]) -> Sort:
     """Return the penalty with further included and excluded features in its cardinalities."""
-    match penalty:
-        case PenaltySum():
-            return replace(penalty, terms=tuple(fixed(R, included, excluded) for R in penalty.terms))
-        case TermMultiple():
-            return replace(penalty, term=fixed(penalty.term, included, excluded))
-        case FeatureCount():
-            return penalty.confined(included, excluded)
-    return penalty
+    return penalty.rewritten(
+        lambda node: node.confined(included, excluded) if isinstance(node, FeatureCount) else node
+    )

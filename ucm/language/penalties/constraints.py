@@ -17,9 +17,9 @@ from ucm.language import cvx as cp
 from ucm.language.node import Notation, converted, operator
 from ucm.language.objective import split_scalar
 from ucm.language.parameter import Scalar, Scope
-from ucm.language.penalties.norms import NonNegative, check_length
+from ucm.language.penalties.norms import check_length
 from ucm.language.statistics.affine import VectorNode
-from ucm.language.terms import Penalty, ProximalPenalty
+from ucm.language.terms import Bound, Penalty, ProximalPenalty
 
 _HOLDS = 1e-9  # of the terms of a row: a violation that counts as rounding
 _PROJECTED = 1e-13  # of the product of a row and the largest weight: the rounding of a projection
@@ -271,6 +271,13 @@ class Bounds(LinearConstraint):
     def bounds(self) -> tuple[Vec, Vec]:
         return np.atleast_1d(self.lb).astype(float), np.atleast_1d(self.ub).astype(float)
 
+    def box(self) -> tuple[Bound, Bound] | None:
+        """Return the box whose support function the bounds are if all are 0 or infinite."""
+        if not all(np.all((x == 0.0) | np.isinf(x)) for x in self.bounds):
+            return None
+        low, high = (np.where(np.isinf(x), 0.0, np.inf) for x in self.bounds)
+        return -low, high
+
     def over(self, n: int) -> LinearConstraint:
         """Return the constraint of n weights with its matrix."""
         return LinearConstraint(np.eye(n), self.lb, self.ub)
@@ -320,6 +327,40 @@ class Bounds(LinearConstraint):
 
     def formula(self, notation: Notation) -> str:
         return _within(self.lb, "w", self.ub, notation)
+
+
+def NonNegative(features: Sequence[bool] | NDArray[np.bool_] | None = None) -> Bounds:
+    """The constraint `w >= 0` as a penalty, which is `Bounds(0)`: 0 if all `w_j >= 0`, else infinite.
+
+    It suits features whose effects have known signs: a larger value may only favour class +1. Change the
+    sign of a feature for the opposite.
+
+    Parameters
+    ----------
+    features : (n,) booleans, optional
+        True for the features whose weights are not negative; None for all.
+
+    Notes
+    -----
+    Parikh and Boyd (2014), Proximal algorithms, section 6.4.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.NonNegative([True, False])
+    Bounds(lb=(0, -inf))
+    >>> ucm.NonNegative().value([3.0, 0.0]), ucm.NonNegative().value([3.0, -1.0])
+    (0.0, inf)
+    """
+    if features is None:
+        return Bounds(0.0)
+    x = np.asarray(features)
+    if x.dtype.kind not in "biuf" or x.ndim != 1 or not x.any() or not np.isin(x, (0, 1)).all():
+        raise CompositionError(
+            "NonNegative: features has True or False for each feature, and True for one at least, got "
+            f"{brief(features)}; write for example features=[True, False]"
+        )
+    return Bounds(np.where(x, 0.0, -np.inf))
 
 
 def _within(
@@ -372,9 +413,6 @@ def constraints_of(terms: Sequence[Penalty], n: int) -> list[tuple[int, LinearCo
                 found.append((k, R.over(n)))
             case LinearConstraint() as R:
                 found.append((k, R))
-            case NonNegative(features=features):
-                signed = np.ones(n) if features is None else features
-                found.append((k, LinearConstraint(np.eye(n)[signed > 0.0], 0.0)))
     return found
 
 
@@ -391,17 +429,13 @@ def joined(terms: tuple[Any, ...], n: int) -> tuple[Any, ...]:
     """Return the penalties of n features with several constraints as one, so that it has a projection."""
     constraints = constraints_of(terms, n)
     bases = [split_scalar(terms[k])[1] for k, _ in constraints]
-    if len(bases) < 2 or not any(isinstance(R, LinearConstraint) for R in bases):
+    if len(bases) < 2:
         return terms
     left = [R for k, R in enumerate(terms) if k not in dict(constraints)]
-    whole = merged([R for _, R in constraints])
-    if not any(type(R) is LinearConstraint for R in bases):  # all are bounds of single weights
-        lb, ub = np.full(n, -np.inf), np.full(n, np.inf)
-        for row, low, high in zip(whole.matrix, *whole.bounds, strict=True):
-            at = int(np.argmax(row))
-            lb[at], ub[at] = max(lb[at], low), min(ub[at], high)
-        return (*left, Bounds(lb, ub))
-    return (*left, whole)
+    if all(isinstance(R, Bounds) for R in bases):
+        lows, highs = zip(*(R.bounds for R in bases), strict=True)
+        return (*left, Bounds(functools.reduce(np.maximum, lows), functools.reduce(np.minimum, highs)))
+    return (*left, merged([R for _, R in constraints]))
 
 
 def check_constraints(penalty: Penalty, n: int) -> None:
@@ -430,11 +464,13 @@ def check_constraints(penalty: Penalty, n: int) -> None:
 def active_multipliers(constraints: Sequence[LinearConstraint], w: Vec, z: Vec) -> list[Vec]:
     """Return by constraint the multipliers of its rows at w whose combination of rows is nearest to z.
 
-    They are not negative at upper bounds, not positive at lower bounds, and 0 away from both.
+    They are not negative at upper bounds, not positive at lower bounds, and 0 away from both. A weight may
+    miss a bound of 0 by the rounding of a projection, which is that of the largest weight.
     """
     whole = merged(constraints)
-    G, _, rows, signs = whole.upper
-    active = np.flatnonzero(whole.slacks(w) <= _ACTIVE)
+    G, h, rows, signs = whole.upper
+    rounding = _PROJECTED * np.abs(w).max(initial=0.0) * np.abs(G).sum(axis=1)
+    active = np.flatnonzero((whole.slacks(w) <= _ACTIVE) | (h - G @ w <= rounding))
     mu = np.zeros(len(whole.A))
     if active.size:
         np.add.at(mu, rows[active], signs[active] * _nonnegative(G[active].T, z)[0])

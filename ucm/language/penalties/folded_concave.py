@@ -18,7 +18,7 @@ from ucm.language.penalties.norms import L1, GroupLasso, groups_of_features
 from ucm.language.terms import FoldedConcave, Penalty, ProximalPenalty
 
 
-def above(name: str, least: float = 0.0, default: Any = MISSING) -> Any:
+def above(name: str, least: float = 0.0, default: object = MISSING) -> Any:
     """Return a field for a finite scalar greater than `least`."""
     remedy = "the penalty would not be concave in |w|" if least else "give a positive number"
     words = f"{name} must be above {least:g} and finite"

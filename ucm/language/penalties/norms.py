@@ -1,4 +1,4 @@
-"""Norm penalties of w, their powers, the elastic net and the group lasso, and the constraint `w >= 0`."""
+"""Norm penalties of w, their powers, the elastic net and the group lasso."""
 
 from __future__ import annotations
 
@@ -379,54 +379,3 @@ class GroupLasso(ProximalPenalty):
         size = notation.norm(notation.sub("w", "g"), "2")
         head = "" if self.weights is None else notation.sub("c", "g") + notation.times
         return notation.sum_over("g", f"{head}{size}")
-
-
-class NonNegative(BoxSupport):
-    """The constraint `w >= 0` as a penalty: 0 if all `w_j >= 0`, else infinite.
-
-    It suits features whose effects have known signs: a larger value may only favour class +1. Change the
-    sign of a feature for the opposite.
-
-    Parameters
-    ----------
-    features : (n,) booleans, optional
-        True for the features whose weights are not negative; None for all.
-
-    Notes
-    -----
-    Parikh and Boyd (2014), Proximal algorithms, section 6.4.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.NonNegative().value([3.0, 0.0]), ucm.NonNegative().value([3.0, -1.0])
-    (0.0, inf)
-    """
-
-    features: Any = restricted(
-        lambda x: x is None or (np.ndim(x) == 1 and np.any(x) and np.all((x == 0.0) | (x == 1.0))),
-        "features has True or False for each feature, and True for one at least",
-        "write for example features=[True, False]",
-        default=None,
-    )
-
-    def check_features(self, n: int) -> None:
-        if self.features is not None:
-            check_length(self, "features", self.features.size, n)
-
-    def with_column(self, n: int) -> NonNegative:
-        signed = np.ones(n) if self.features is None else self.features
-        return NonNegative(np.append(signed, 0.0))
-
-    def box(self) -> tuple[Bound, Bound]:
-        return -np.inf if self.features is None else np.where(self.features > 0.0, -np.inf, 0.0), 0.0
-
-    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        if self.features is None:
-            return cp.indicator([w >= 0])
-        at = np.flatnonzero(self.features)
-        return cp.indicator([(w[: at.size] if at[-1] == at.size - 1 else w[at]) >= 0])
-
-    def formula(self, notation: Notation) -> str:
-        w = "w" if self.features is None else notation.sub("w", "j")
-        return f"{notation.word('ind')}({w}{notation.geq}0)"

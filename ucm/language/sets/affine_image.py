@@ -120,13 +120,15 @@ class DomainImage(UncertaintySet):
         violation = max(D.violation(first) for D in pieces)
         return self.center_value(data, A.shape[0]) + A.matvec(first), violation
 
-    def variable(self, dim: int, scope: Scope) -> cp.Expression:
-        """Return the coefficients q as a CVXPY variable of length `dim`."""
-        return cp.Variable(dim, name="q")
+    def coefficient_name(self) -> str:
+        """Return the name of the coefficients q as a CVXPY variable."""
+        return "q"
 
     def coefficients_cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the coefficients q in CVXPY, with the constraints of the domain."""
-        samples, q = self.sample_weights(data), self.variable(self.map(data).shape[1], scope)
+        samples, dim, name = self.sample_weights(data), self.map(data).shape[1], self.coefficient_name()
+        scaled = scope.scaled and samples is not None  # weights of samples are near 1 / dim
+        q = cp.Variable(dim, name=f"{dim} {name}") / dim if scaled else cp.Variable(dim, name=name)
         constraints = []
         for D in self.declared()[1].intersected():
             size = D.size()
@@ -325,12 +327,9 @@ class Ball(_BallImage):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         c = self.center.cvxpy(data, scope)
-        radius = scope.of(self._domain.size())
-        if not scope.scaled:
-            u = cp.Variable(c.size, name="u")
-            return c + u, self._domain.cvxpy(u, radius)
-        v = cp.Variable(c.size, name=f"u / {data.scale:.3g}")
-        return c + data.scale * v, self._domain.cvxpy(v, radius / data.scale)
+        radius, unit = scope.of(self._domain.size()), scope.unit(data.scale)
+        u = cp.Variable(c.size, name="u" if unit == 1.0 else f"u / {unit:.3g}")
+        return c + unit * u, self._domain.cvxpy(u, radius / unit)
 
     def formula(self, notation: Notation) -> str:
         return self._written("u", notation)

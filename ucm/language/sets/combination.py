@@ -34,8 +34,8 @@ from ucm.language.node import (
 )
 from ucm.language.objective import PenaltySum, ScaledPenalty
 from ucm.language.parameter import Expression, Scalar, as_factor, declared_value, is_zero, value, within
-from ucm.language.penalties.constraints import LinearConstraint
-from ucm.language.penalties.norms import L1, GroupLasso, NonNegative, Norm
+from ucm.language.penalties.constraints import Bounds, LinearConstraint
+from ucm.language.penalties.norms import L1, GroupLasso, Norm
 from ucm.language.per_sample import PerSample
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sample_sets import PerSampleImage
@@ -318,7 +318,7 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
         case ProximalPenalty() if (norms := penalty.norms()) is not None and (p == 2.0 or norms[1] == 0.0):
             exponents = (math.inf, 2.0, 1.0)  # of the dual norms; where ||w||_2 = 1 it is its square
             return [Ball(0, c * a, q) for a, q in zip(norms, exponents, strict=True) if a > 0.0]
-        case LinearConstraint() | NonNegative() if (rows := _cone_rows(penalty)) is not None:
+        case LinearConstraint() if (rows := _cone_rows(penalty)) is not None:
             return [AffineImage(rows.T, Box(0.0, math.inf))]
         case L1():
             return [np.diag(penalty.weights) @ Ball(0, c, math.inf)]
@@ -335,13 +335,14 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
     )
 
 
-def _cone_rows(penalty: LinearConstraint | NonNegative) -> Matrix | None:
+def _cone_rows(penalty: LinearConstraint) -> Matrix | None:
     """Return the rows of B of a constraint `B w >= 0`; None if its bounds are not 0, or B is not known.
 
     The support function of `K* = {B'mu : mu >= 0}` at -w is 0 where `B w >= 0`, and infinite elsewhere.
     """
-    if isinstance(penalty, NonNegative):
-        return None if penalty.features is None else np.eye(penalty.features.size)[penalty.features > 0.0]
-    if penalty.A is None or isinstance(penalty.A, tuple) or penalty.upper[1].any():
-        return None
-    return -penalty.upper[0]
+    match penalty:
+        case Bounds(lb=tuple() as each) | Bounds(ub=tuple() as each):
+            penalty = penalty.over(len(each))
+        case Bounds() | LinearConstraint(A=tuple()):
+            return None
+    return None if penalty.upper[1].any() else -penalty.upper[0]

@@ -9,8 +9,7 @@ from scipy import sparse
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap
 from ucm.errors import CompositionError, brief
-from ucm.language import cvx as cp
-from ucm.language.contracts import Domain, SampleWeights, Scope, exactly_one
+from ucm.language.contracts import Domain, SampleWeights, exactly_one
 from ucm.language.domains import CappedSimplex, Simplex
 from ucm.language.domains.box import refuse_bounds
 from ucm.language.node import Notation, RotationInvariant, converted
@@ -78,12 +77,8 @@ class Hull(DomainImage, RotationInvariant):
     def rows(self, data: Data) -> NDArray[np.intp] | None:
         return self.samples.rows(data)
 
-    def variable(self, dim: int, scope: Scope) -> cp.Expression:
-        """Return the weights q in CVXPY: a variable, divided by `dim` if the scope scales variables."""
-        name = f"q_{self.samples.tag}"
-        if not scope.scaled:
-            return cp.Variable(dim, name=name)
-        return cp.Variable(dim, name=f"{dim} {name}") / dim
+    def coefficient_name(self) -> str:
+        return f"q_{self.samples.tag}"
 
     def formula(self, notation: Notation) -> str:
         simplex = f"q{notation.element}{notation.symbol('Delta')}"

@@ -30,6 +30,7 @@ from ucm.language.node import (
     RotationInvariant,
     axes,
     operator,
+    restricted,
     signed_sum,
     some,
     source,
@@ -169,13 +170,9 @@ class VectorNode(Statistic):
 class ConstantVector(ConstantStatistic, VectorNode):
     """A constant vector of feature space."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.entries, np.ndarray) or self.entries.ndim != 1:
-            raise CompositionError(
-                f"a vector of feature space has one axis, got {brief(self.entries)}; "
-                "write for example [1.0, 2.0]"
-            )
+    entries: np.ndarray = restricted(
+        lambda x: x.ndim == 1, "a vector of feature space has one axis", "write for example [1.0, 2.0]"
+    )
 
 
 class Origin(VectorNode, RotationInvariant):

@@ -15,7 +15,7 @@ from ucm.data.validation import read_groups
 from ucm.data.weights import members
 from ucm.errors import CompositionError, DataError, brief
 from ucm.language.contracts import FeatureNode, SampleWeights
-from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, axes, source
+from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, axes, restricted
 from ucm.language.parameter import Scalar
 from ucm.language.statistics.affine import MatrixNode, VectorNode
 
@@ -269,9 +269,6 @@ class PooledMean(VectorNode, RotationInvariant):
             raise missing
         return mean / total
 
-    def __repr__(self) -> str:
-        return f"PooledMean({self.first!r}, {self.second!r})"
-
     def formula(self, notation: Notation) -> str:
         parts = (part.subscript(notation) for part in (self.first, self.second))
         return notation.sub(notation.bar("x"), notation.union.join(parts))
@@ -329,16 +326,15 @@ class Points(SampleNode):
     array([0.7071, 0.7071])
     """
 
-    points: Any
+    points: Any = restricted(
+        lambda x: axes(x, "Points") == 2 and min(x.shape),
+        "expected an array of points, one a row, with at least one point",
+        "write Points([[0.0, 1.0], [2.0, 0.5]]), and Point(v) for one",
+    )
     weights: np.ndarray | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if axes(self.points, "Points") != 2 or not min(self.points.shape):
-            raise CompositionError(
-                "Points: expected an array of points, one a row, with at least one point, got "
-                f"{brief(self.points)}; write Points([[0.0, 1.0], [2.0, 0.5]]), and Point(v) for one"
-            )
         c = self.weights
         if c is not None and not (np.shape(c) == self.points.shape[:1] and np.all(c > 0.0)):
             raise CompositionError(
@@ -373,10 +369,6 @@ class Points(SampleNode):
 
     def each(self, notation: Notation) -> str:
         return notation.sub("c", "i")
-
-    def __repr__(self) -> str:
-        weights = "" if self.weights is None else f", weights={source(self.weights)}"
-        return f"Points({source(self.points)}{weights})"
 
     def formula(self, notation: Notation) -> str:
         return notation.array(self.points)
