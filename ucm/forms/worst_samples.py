@@ -31,12 +31,17 @@ def worst_samples(
 ) -> Iterator[Matrix]:
     """Yield the samples at their worst points for w; then those with which the slopes make w optimal.
 
-    With the slopes a the latter are the multipliers of `v_i = G_i'x` in the proximal problem of
-    `R(x) + sum_i a_i r_i h_i(x)` at w plus a subgradient there. The penalties are of all columns of X, the
-    sets of the first ones. The latter need a program, for which the time limit leaves time or not.
+    The second samples are the multipliers of `V_i = G_i'x`, over a_i r_i, in the program (in other units)
+
+        min over x   ||x - (w + z)||^2 / 2 + R(x) + sum_i a_i r_i h_i(V_i),   z = sum_i a_i y_i x_i,
+
+    for the slopes a: where w is optimal, so is x = w. Any points of the sets give valid bounds, so that an
+    inaccurate program, or none by the time limit, costs no more than a part of the bound. The penalties are
+    of all columns of X, the sets of the first ones.
     """
     n = moved.G.shape[1]
-    yield moved.moved(X, moved.sets.maximisers(moved.images(w[:n])))
+    C = moved.sets.maximisers(moved.images(w[:n]))
+    yield moved.moved(X, C)
     left = Monitor.within_limit().seconds_left
     if slopes is None or not np.isfinite(slopes).all() or left < _GRACE:
         return
@@ -48,10 +53,9 @@ def worst_samples(
     # in units of the features, and of w, which near 0 is rounding: there of margins of size 1
     unit = column_sizes(X)
     unit = np.maximum(unit, 1e-9 * unit.max(initial=0.0))
-    unit[unit == 0.0] = 1.0
     size = max(float(np.abs(unit * w).max(initial=0.0)), _SMALL) / unit
     steep = float(np.abs(size * z).max(initial=0.0)) or 1.0
-    x, V = cp.Variable(w.size), cp.Variable((int(counted.sum()), moved.images(w[:n]).shape[1]))
+    x, V = cp.Variable(w.size), cp.Variable((int(counted.sum()), C.shape[1]))
     point = cp.multiply(size, x)
     images = few.images_cvxpy(point[:n]) == V
     total = 0.5 * cp.sum_squares(x - (w / size + size * z / steep))
@@ -64,6 +68,5 @@ def worst_samples(
         return
     if images.dual_value is None or not np.isfinite(images.dual_value).all():
         return
-    C = moved.sets.maximisers(moved.images(w[:n]))
     C[counted] = moved.sets.members(images.dual_value / (mass[counted] / steep)[:, None])
     yield moved.moved(X, C)
