@@ -334,7 +334,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "param_range": ({"param_range": 0}, "param_range is at least 1"),
     "words": ({"param_range": "many"}, "a number of values, or a sequence of numbers"),
     "none fits": ({"param_range": [0.999]}, "none of 1 values"),
-    "scoring": ({"scoring": "speed"}, "is no score"),
+    "scoring": ({"scoring": "speed"}, "is no score of the estimator"),
     "probabilities": ({"scoring": "neg_log_loss"}, "asks for more than decision values"),
 }
 

@@ -157,7 +157,7 @@ def test_several_sizes_classes_and_jobs() -> None:
         ({"y": Y[:-1]}, ucm.DataError, "one label for each"),
         ({"y": np.ones(60)}, ucm.DataError, "two classes"),
         ({"cv": 1}, ucm.ParameterError, "cv is a number of folds"),
-        ({"scoring": "colour"}, ucm.ParameterError, "scoring"),
+        ({"scoring": "colour"}, ucm.ParameterError, "scoring='colour' is no score of Fails"),
         ({"scoring": ["accuracy"]}, ucm.ParameterError, "scoring"),
         ({"tune": "grid"}, ucm.ParameterError, "tune is True or False"),
         ({"n_values": 0}, ucm.ParameterError, "positive whole number"),

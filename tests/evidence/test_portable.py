@@ -237,7 +237,7 @@ def test_a_wrong_program_has_false_intervals(
 KERNELS = ({"kernel": "rbf"}, {"kernel": "linear"}, {"kernel": "rbf", "kernel_approx": 5})
 
 
-def test_what_the_program_does_not_know_is_refused_by_name() -> None:
+def test_what_the_program_does_not_know_is_refused_by_name(tmp_path: Path) -> None:
     X, y = samples()
     solution = ucm.solve(ucm.Hinge() + 0.5 * ucm.L2() + ucm.NonNegative(), X, y)
     assert solution.make_certificate is not None
@@ -250,7 +250,7 @@ def test_what_the_program_does_not_know_is_refused_by_name() -> None:
     ]
     for model, options, why in refused:
         with pytest.raises(ParameterError, match=why):
-            ucm.solve(model, X, y, **options).save_certificate("never.json")
+            ucm.solve(model, X, y, **options).save_certificate(tmp_path / "never.json")
     for label in (0, False):  # of a group: a value, and not the absence of one
         groups = np.arange(22) % 2 == label if label is False else np.arange(22) % 2
         solution = ucm.solve(ucm.Hinge(on=pos.group(label)) + ucm.L2(), X, y, subgroup=groups)
@@ -266,4 +266,4 @@ def test_what_the_program_does_not_know_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="multiples that are not negative"):
         program.check(file, X, y)
     with pytest.raises(ParameterError, match="without its samples"):
-        pickle.loads(pickle.dumps(solution)).save_certificate("never.json")
+        pickle.loads(pickle.dumps(solution)).save_certificate(tmp_path / "never.json")

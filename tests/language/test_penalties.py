@@ -219,6 +219,22 @@ def test_a_weight_that_misses_its_bound_of_0_by_rounding_keeps_its_multiplier() 
     assert_allclose(mu, [12.0, -5.0, 5.0, 0.0, 0.0])
 
 
+@pytest.mark.parametrize("seed", [2, 9, 12, 32])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_a_constraint_has_its_multiplier_where_no_weight_is_left(seed: int, scale: float) -> None:
+    """At the tip of a cone the weights are the rounding of steps, of no size of their own."""
+    rng = np.random.default_rng(seed)
+    m, n = int(rng.integers(6, 60)), int(rng.integers(1, 3))
+    X, y = rng.standard_normal((m, n)), np.where(rng.random(m) < 0.5, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    X += rng.uniform() * y[:, None]
+    A, c = rng.standard_normal((n, n)), 10.0 ** rng.uniform(-2.0, 1.5)
+    found = ucm.solve(Logistic() + c * scale**2 * L2() + LinearConstraint(A, ub=0.0), scale * X, y)
+    assert np.abs(scale * known(found.w)).max() < 1e-9
+    slopes = scale * X.T @ (y * known(found.weights))
+    assert_allclose(A.T @ found.multipliers[0], slopes, rtol=1e-6, atol=1e-9 * scale)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_projections_and_conjugates_of_constraints(seed: int) -> None:
     """Rows that repeat, of zeros, equations, open sides: against CVXPY and the equality of Fenchel."""

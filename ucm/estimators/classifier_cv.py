@@ -386,7 +386,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
 
             return accuracy
         stand_in = HeldOutScores.of(clf, classes)
-        scorer = scorer_of("ClassifierCV", stand_in, self.scoring)
+        scorer = scorer_of("ClassifierCV", "the estimator", stand_in, self.scoring)
 
         def scored(S: Scores, X: Matrix, y: np.ndarray, weights: Vec | None) -> NDArray[np.float64]:
             scores = np.full(S.shape[2], np.nan)
@@ -425,7 +425,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         check_is_fitted(self)
         if self.scoring is None or is_stored(X):
             return HeldOutScores.at(self.best_estimator_, X, per_sample).score(X, y, sample_weight)
-        scorer = scorer_of("ClassifierCV", self.best_estimator_, self.scoring)
+        scorer = scorer_of("ClassifierCV", "the estimator", self.best_estimator_, self.scoring)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return scorer(HeldOutScores.at(self.best_estimator_, X, per_sample), X, y, **weights)
 

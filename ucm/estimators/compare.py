@@ -403,7 +403,7 @@ def _check_estimators(
 ) -> None:
     """Raise `ParameterError` for an estimator without support for the scoring or the sample weights."""
     for name, estimator in estimators.items():
-        scorer_of("compare", estimator, scoring)
+        scorer_of("compare", name, estimator, scoring)
         if tags["sample_weight"] is not None and not _takes(estimator, "sample_weight"):
             raise ParameterError(
                 f"compare: expected estimators whose fit takes sample_weight, got {name}, a "
@@ -567,7 +567,7 @@ def _fold(
 ) -> _Fold:  # fmt: skip
     """Return the results of a clone that is fitted to the training part and scored on the test part."""
     # `cross_validate` would stop at the first failure, and sets the warning filters of all threads.
-    scorer = scorer_of("compare", estimator, scoring)
+    scorer = scorer_of("compare", "an estimator", estimator, scoring)
     columns = (train,) if get_tags(estimator).input_tags.pairwise else ()
     weights = {}
     if tags["sample_weight"] is not None and (scoring is None or hasattr(scorer, "set_score_request")):

@@ -273,13 +273,13 @@ def warn_if_doubtful(
         )
 
 
-def scorer_of(who: str, estimator: Any, scoring: Any) -> Any:
-    """Return the scorer of scikit-learn; raise `ParameterError` if there is none for the estimator."""
+def scorer_of(who: str, name: str, estimator: Any, scoring: Any) -> Any:
+    """Return the scorer of scikit-learn; raise `ParameterError`, with the given name, if none fits."""
     try:
         return check_scoring(estimator, scoring)
     except (ValueError, TypeError) as error:
         raise ParameterError(
-            f"{who}: scoring={brief(scoring)} is no score of a {type(estimator).__name__} "
+            f"{who}: scoring={brief(scoring)} is no score of {name} "
             f"({' '.join(str(error).split())}); see sklearn.metrics.get_scorer_names()"
         ) from error
 

@@ -346,7 +346,8 @@ def constraint_multipliers(model: Objective, data: Data, w: Vec, b: float, weigh
         whole = merged([R for _, R in constraints])
         split = split_by_program((*others, whole), z, w)
         slopes = [] if split is None else split[:-1]
-    given = active_multipliers([R for _, R in constraints], w, z - sum(slopes, np.zeros_like(z)))
+    rest = z - sum(slopes, np.zeros_like(z))
+    given = active_multipliers([R for _, R in constraints], w, rest, 1.0 / data.scale)
     return tuple(mu[:size] for mu, size in zip(given, sizes, strict=True))
 
 

@@ -168,10 +168,10 @@ def restricted(
 ) -> Any:
     """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy.
 
-    These words refuse a value of another type, too, except for one in place of a number.
+    The words refuse a value of another type, too; in place of a number only the remedy, of an array.
     """
 
-    def refuse(got: str, where: str) -> NoReturn:
+    def refuse(got: str, where: str, words: str = words) -> NoReturn:
         raise error(f"{where}: {words}, got {got}; {remedy}")
 
     def check(x: object, where: str) -> None:
@@ -539,10 +539,10 @@ def _hints(cls: type) -> dict[str, object]:
 
 
 @functools.cache
-def _stored_as(hint: object, refuse: Callable[[str, str], NoReturn] | None = None) -> Stored:
+def _stored_as(hint: object, refuse: Callable[..., NoReturn] | None = None) -> Stored:
     """Return the function from a value, and its place in words, to its stored form, as an annotation asks.
 
-    `refuse` refuses a value of another type, but for one in place of a number.
+    `refuse` refuses a value of another type (`restricted`).
     """
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     literals = [word for k in kinds if get_origin(k) is Literal for word in get_args(k)]
@@ -553,6 +553,7 @@ def _stored_as(hint: object, refuse: Callable[[str, str], NoReturn] | None = Non
     )
     kept = tuple(k for k in classes if issubclass(k, Node | str | bool | NoneType | FunctionType))
     anything, numeric = not origins <= {*classes, tuple}, float in kinds or int in kinds
+    arrays = anything or np.ndarray in classes
 
     def stored(x: object, where: str) -> object:
         if isinstance(x, kept):
@@ -571,13 +572,15 @@ def _stored_as(hint: object, refuse: Callable[[str, str], NoReturn] | None = Non
         try:
             frozen = _frozen(x, where)
         except CompositionError:
-            if refuse is None or numeric or isinstance(x, np.ndarray | list | tuple):
+            if refuse is None or numeric or (arrays and isinstance(x, np.ndarray | list | tuple)):
                 raise
             refuse(brief(x), where.partition(":")[0])
         if anything or isinstance(frozen, classes) or frozen in literals:
             return frozen
-        if refuse is not None and (not numeric or isinstance(frozen, np.ndarray)):
+        if refuse is not None and not numeric:
             refuse(brief(x), where.partition(":")[0])
+        if refuse is not None and isinstance(frozen, np.ndarray):
+            refuse(brief(x), where, f"expected {_words(hint)}")
         raise CompositionError(f"{where}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}")
 
     return stored

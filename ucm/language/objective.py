@@ -416,9 +416,8 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def with_column(self, n: int) -> Objective:
         """Return the objective without intercept whose feature n + 1 stands for the penalised one."""
         penalty, last = self.penalty.with_column(n), np.eye(1, n + 1, n)[0]
-        if not any(
-            0.0 < R.value(last) < math.inf for R in penalty.addends()
-        ):  # a constraint may exclude the others at 0
+        # term by term, as a constraint may exclude the others at 0
+        if not any(0.0 < R.value(last) < math.inf for R in penalty.addends()):
             raise CompositionError(
                 f"with_intercept: expected a penalty of the intercept, got {self.penalty!r}, whose terms are "
                 "of the given features only; add a multiple of L2(), or take intercept='free'"

@@ -104,7 +104,8 @@ class WassersteinObjective(Objective):
 
     loss: ConvexLoss = restricted(
         lambda loss: loss.ends == (0.0, 1.0) and loss.counted is None and not loss.moves,
-        "expected a convex loss of all samples with slopes of minus the margin from 0 to 1, as Hinge()",
+        "expected a convex loss of all samples with slopes of minus the margin from 0 to 1, as Hinge() or "
+        "Logistic()",
         "for the 0-1 loss and the ramp loss the worst distribution gives no convex problem",
     )
     penalty: ClassVar[Any] = property(lambda self: multiplied(self.eps, self.length))

@@ -352,7 +352,10 @@ def NonNegative(features: ArrayLike | None = None) -> Bounds:
     """
     if features is None:
         return Bounds(0.0)
-    x = np.asarray(features)
+    try:
+        x = np.asarray(features)
+    except ValueError:  # rows of different lengths
+        x = np.array(None)
     if x.dtype.kind not in "biuf" or x.ndim != 1 or not x.any() or not np.isin(x, (0, 1)).all():
         raise CompositionError(
             "NonNegative: features has True or False for each feature, and True for one at least, got "
@@ -459,15 +462,18 @@ def check_constraints(penalty: Penalty, n: int) -> None:
     )
 
 
-def active_multipliers(constraints: Sequence[LinearConstraint], w: Vec, z: Vec) -> list[Vec]:
+def active_multipliers(
+    constraints: Sequence[LinearConstraint], w: Vec, z: Vec, unit: float = 0.0
+) -> list[Vec]:
     """Return by constraint the multipliers of its rows at w whose combination of rows is nearest to z.
 
     They are not negative at upper bounds, not positive at lower bounds, and 0 beyond their rounding: that of
-    a projection, of the size of the largest weight, counts beside a bound of 0 too.
+    a projection, of the size of the largest weight, counts beside a bound of 0 too. At w = 0 this is the
+    rounding of steps towards it, of the size of `unit`, a weight that moves margins by 1.
     """
     whole = merged(constraints)
     G, h, rows, signs = whole.upper
-    rounding = _PROJECTED * np.abs(w).max(initial=0.0) * np.abs(G).sum(axis=1)
+    rounding = _PROJECTED * np.abs(w).max(initial=unit) * np.abs(G).sum(axis=1)
     active = np.flatnonzero((whole.slacks(w) <= _ACTIVE) | (h - G @ w <= rounding))
     mu = np.zeros(len(whole.A))
     if active.size:
