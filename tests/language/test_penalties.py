@@ -198,6 +198,21 @@ def test_constraints_against_programs_by_hand(name: str, beside: str) -> None:
             assert [mu.size for mu in free.multipliers] == [mu.size for mu in solution.multipliers]
 
 
+@pytest.mark.parametrize("loss", [ucm.Hinge(), ucm.SquaredHinge(), ucm.Logistic()])
+def test_rows_of_a_constraint_may_have_any_sizes(loss: Any) -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(30, 8)), np.where(np.arange(30) % 2, 1.0, -1.0)
+    A, sizes = rng.normal(size=(9, 8)), np.resize([1e-8, 1e8, 1.0, 1e-160, 1e120], 9)
+    low = A @ rng.normal(size=8)
+    low[::3] = -np.inf
+    high = np.where(np.isfinite(low), low + np.resize([0.0, 0.5], 9), 0.3)
+    parts = [(A, low, high), (sizes[:, None] * A, sizes * low, sizes * high)]
+    one, other = (ucm.solve(loss + 0.1 * ucm.L2() + ucm.LinearConstraint(*part), X, y) for part in parts)
+    assert one.status == other.status == "optimal"
+    assert one.objective == pytest.approx(other.objective, rel=1e-6)
+    np.testing.assert_allclose(sizes * other.multipliers[0], one.multipliers[0], rtol=1e-2, atol=1e-2)
+
+
 def test_the_multiplier_of_a_constraint_beside_a_penalty_without_a_gradient() -> None:
     """What it leaves of z is a subgradient g of 3 max |w_j|: sum |g_j| = 3, and <g, w> is the penalty."""
     rng = np.random.default_rng(0)

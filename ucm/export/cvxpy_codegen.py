@@ -149,7 +149,7 @@ class _Example:
                 self.arrays.append((v.evaluate(self.data), Text(text)))
         for R in model.nodes_of_type(LinearConstraint):
             if isinstance(R.A, tuple):
-                G, _, rows, signs = evaluated(R, self.data).upper  # type: ignore[attr-defined]
+                G, _, rows, signs = evaluated(R, self.data).sides  # type: ignore[attr-defined]
                 texts = (sign * self.text(R.A[k].evaluate(self.data)) for k, sign in zip(rows, signs))
                 self.arrays.append((G, Text("np.stack")(list(texts))))
 

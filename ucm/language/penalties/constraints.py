@@ -26,6 +26,7 @@ _PROJECTED = 1e-13  # of the product of a row and the largest weight: the roundi
 _ROUNDING = 1e-10  # of a vector: its distance from a cone that counts as 0
 _ACTIVE = 1e-6  # of the terms of a row: a slack that counts as 0 for multipliers
 _ZERO = 1e-15  # of the largest entry of a point: an entry, distance or violation that is rounding
+_EXPONENT = 500  # of the largest bound of a row of entries near 1
 _WITHOUT = 1e-12  # of the residual of the distance program: no w meets the rows
 
 Rows = NDArray[np.float64]
@@ -130,12 +131,21 @@ class LinearConstraint(ProximalPenalty):
         return np.broadcast_to(self.lb, r).astype(float), np.broadcast_to(self.ub, r).astype(float)
 
     @functools.cached_property
-    def upper(self) -> tuple[Rows, Vec, NDArray[np.intp], Vec]:
+    def sides(self) -> tuple[Rows, Vec, NDArray[np.intp], Vec]:
         """The constraint as `G w <= h` of finite bounds, with the row of A and the sign of each row of G."""
         (lb, ub), A = self.bounds, self.matrix
         high, low = np.flatnonzero(np.isfinite(ub)), np.flatnonzero(np.isfinite(lb))
         rows, signs = np.concatenate([high, low]), np.repeat([1.0, -1.0], [high.size, low.size])
         return signs[:, None] * A[rows], np.concatenate([ub[high], -lb[low]]), rows, signs
+
+    @functools.cached_property
+    def upper(self) -> tuple[Rows, Vec, NDArray[np.intp], Vec]:
+        """The `sides` with rows of one size, by powers of 2, which are factors of the signs too."""
+        G, h, rows, signs = self.sides
+        _, exponent = np.frexp(np.abs(G).max(axis=1, initial=0.0))
+        size = np.ldexp(1.0, 1 - np.maximum(exponent, np.frexp(h)[1] - _EXPONENT))  # h does not overflow
+        size[~G.any(axis=1)] = 1.0
+        return size[:, None] * G, size * h, rows, size * signs
 
     def check_features(self, n: int) -> None:
         check_length(self, "A", self.matrix.shape[1], n)
@@ -206,7 +216,7 @@ class LinearConstraint(ProximalPenalty):
         u, nearest = _nonnegative(G.T, z)
         top, size = float(u.max(initial=0.0)), float(np.abs(h).max(initial=0.0)) or 1.0
         own = np.unique(rows)  # both bounds of a row have a multiplier in no vertex
-        if top > 0.0 and np.linalg.matrix_rank(self.matrix[own]) < own.size:  # several u, each an upper bound
+        if top > 0.0 and np.linalg.matrix_rank(G) < own.size:  # several u, each an upper bound
             found = scipy.optimize.linprog(h / size, A_eq=G.T, b_eq=G.T @ u / top, method="highs-ds")
             active = np.flatnonzero(found.x > _ROUNDING) if found.status == 0 else np.arange(h.size)
             better = _nonnegative(G[active].T, z)[0]
@@ -224,7 +234,7 @@ class LinearConstraint(ProximalPenalty):
         return G.T @ _nonnegative(G.T, z)[0]
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        G, h, _, _ = self.upper
+        G, h, _, _ = self.sides
         return cp.indicator([G @ w <= h]) if h.size else 0.0 * cp.sum(w)
 
     def formula(self, notation: Notation) -> str:
