@@ -175,6 +175,15 @@ def test_bounds_and_answers_in_the_plane(p: float) -> None:
     assert positive >= 4
 
 
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
+def test_the_rule_of_a_ball_is_exact_up_to_the_2_norm(p: float) -> None:
+    """`min 2 ||w||_2` over `||w||_p = 1`, by Hoelder's inequality with equality at a constant w."""
+    X, y = np.vstack([np.eye(3), -np.eye(3)] * 2), np.repeat([1.0, -1.0], 6)
+    found = sphere_of(ucm.RobustMargin(ucm.Ball(pos.mean - neg.mean, 2.0), p), X, y)
+    bound = proven(found, lower_bound_rule(found.form, Monitor()))
+    assert bound == pytest.approx(2.0 * 3.0 ** (0.5 - 1.0 / p), rel=1e-9)
+
+
 SETS = {
     "MM-MPM": ucm.models.mm_mpm(1.5),
     "l2": ucm.models.biased_l2_nu_svm(0.7, 0.7),
