@@ -16,6 +16,7 @@ import ucm
 from ucm import neg, pos
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.errors import ParameterError
+from ucm.evidence.feasible_point import member
 from ucm.evidence.sphere import lower_bound
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer
@@ -392,3 +393,16 @@ def test_points_along_the_vertices_bound_by_the_least_of_their_lengths(p: float)
     blocks = [farthest(found, -np.asarray(found.form.lift(g))) for g in found.form.vertices()]
     assert proven(found, LowerBoundProof("vertices", blocks)) == pytest.approx(0.5)
     assert proven(found, LowerBoundProof("vertices", blocks[:-1])) == -np.inf
+
+
+@pytest.mark.parametrize("p", [1.0, np.inf])
+def test_points_beside_the_vertices_bound_no_more_than_the_circle(p: float) -> None:
+    """The farthest points along the vertices lie beside them: their lengths alone would bound too much."""
+    X, y = drawn(0, 20, 2, 0.1)
+    model = ucm.RobustMargin(hulls(0.25), p)
+    found, least = sphere_of(model, X, y), on_circle(X, y, 0.25, p)
+    vertices = [np.asarray(g) for g in found.form.vertices()]
+    blocks = [farthest(found, -np.asarray(found.form.lift(g))) for g in vertices]
+    points = [found.form.lower(member(found.model, found.data, q)[0]) for q in blocks]
+    assert min(-(g @ x) / (g @ g) for g, x in zip(vertices, points, strict=True)) > 1.05 * least
+    assert proven(found, LowerBoundProof("vertices", blocks)) <= least
