@@ -257,6 +257,16 @@ def test_a_split_lies_in_the_domains_of_the_conjugates() -> None:
         assert max(lengths) == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_a_split_leaves_nothing_to_bounds_that_do_not_bind(size: float) -> None:
+    """The subgradient of the 1-norm at w has the signs of w, that of the bounds is 0 inside of them."""
+    w = size * np.array([0.5, -0.25, 1.0])
+    parts = split_by_program((L1(), ucm.Bounds(-2.0 * size, 2.0 * size)), np.sign(w), w)
+    assert parts is not None
+    np.testing.assert_allclose(parts[0], np.sign(w), atol=1e-9)
+    np.testing.assert_allclose(parts[1], 0.0, atol=1e-9)
+
+
 @pytest.mark.parametrize("tilt", [0.0, 1e-3])
 def test_a_split_outside_of_the_domains_bounds_no_more_than_one_inside(tilt: float) -> None:
     """The conjugates of norms are 0 there too: without their domains the bound would be the loss's alone."""

@@ -16,6 +16,7 @@ import ucm
 from ucm import neg, pos
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.errors import ParameterError
+from ucm.evidence.feasible_point import member
 from ucm.evidence.sphere import lower_bound
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer
@@ -173,6 +174,15 @@ def test_bounds_and_answers_in_the_plane(p: float) -> None:
         sol = ucm.solve(model, X, y)
         assert sol.status == "optimal" and sol.objective <= least * (1 + 1e-9)
     assert positive >= 4
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
+def test_the_rule_of_a_ball_is_exact_up_to_the_2_norm(p: float) -> None:
+    """`min 2 ||w||_2` over `||w||_p = 1`, by Hoelder's inequality with equality at a constant w."""
+    X, y = np.vstack([np.eye(3), -np.eye(3)] * 2), np.repeat([1.0, -1.0], 6)
+    found = sphere_of(ucm.RobustMargin(ucm.Ball(pos.mean - neg.mean, 2.0), p), X, y)
+    bound = proven(found, lower_bound_rule(found.form, Monitor()))
+    assert bound == pytest.approx(2.0 * 3.0 ** (0.5 - 1.0 / p), rel=1e-9)
 
 
 SETS = {
@@ -383,3 +393,16 @@ def test_points_along_the_vertices_bound_by_the_least_of_their_lengths(p: float)
     blocks = [farthest(found, -np.asarray(found.form.lift(g))) for g in found.form.vertices()]
     assert proven(found, LowerBoundProof("vertices", blocks)) == pytest.approx(0.5)
     assert proven(found, LowerBoundProof("vertices", blocks[:-1])) == -np.inf
+
+
+@pytest.mark.parametrize("p", [1.0, np.inf])
+def test_points_beside_the_vertices_bound_no_more_than_the_circle(p: float) -> None:
+    """The farthest points along the vertices lie beside them: their lengths alone would bound too much."""
+    X, y = drawn(0, 20, 2, 0.1)
+    model = ucm.RobustMargin(hulls(0.25), p)
+    found, least = sphere_of(model, X, y), on_circle(X, y, 0.25, p)
+    vertices = [np.asarray(g) for g in found.form.vertices()]
+    blocks = [farthest(found, -np.asarray(found.form.lift(g))) for g in vertices]
+    points = [found.form.lower(member(found.model, found.data, q)[0]) for q in blocks]
+    assert min(-(g @ x) / (g @ g) for g, x in zip(vertices, points, strict=True)) > 1.05 * least
+    assert proven(found, LowerBoundProof("vertices", blocks)) <= least

@@ -228,10 +228,12 @@ def test_losses_proven_from_any_slopes() -> None:
 
 
 @pytest.mark.parametrize("model", [LOSSES["svm"], ucm.Ramp() + 0.5 * ucm.L2()], ids=repr)
-def test_a_pass_without_every_row_proves_nothing(model: Any) -> None:
+@pytest.mark.parametrize("weight", [1.0, 1e-10])
+def test_a_pass_without_every_row_proves_nothing(model: Any, weight: float) -> None:
     X, y = samples(80, 3)
-    lowering: Any = ucm.compile(model, blocks(X, y, 30)).lowering
-    proof = LossProof(np.zeros(3), 0.0, 0.0, rows=GivenWeights(X[1:], y[1:], np.zeros(79)))
+    rows = ucm.open_rows(X, y, sample_weight=np.full(80, weight), block=30)
+    lowering: Any = ucm.compile(model, rows).lowering
+    proof = LossProof(np.zeros(3), 0.0, 0.0, rows=GivenWeights(X[1:], weight * y[1:], np.zeros(79)))
     found = certify_losses(lowering.form, proof)
     assert (found.dual, found.primal, found.kind) == (-np.inf, np.inf, "none")
     assert critical(found, 1e-6, lambda: True) is None
