@@ -284,9 +284,9 @@ class Bounds(LinearConstraint):
         return LinearConstraint(np.eye(n), self.lb, self.ub)
 
     def check_features(self, n: int) -> None:
-        for x in (self.lb, self.ub):
+        for name, x in (("lb", self.lb), ("ub", self.ub)):
             if np.ndim(x):
-                check_length(self, "lb and ub", np.size(x), n)
+                check_length(self, name, np.size(x), n)
 
     def with_column(self, n: int) -> Bounds:
         lb, ub = (np.broadcast_to(x, n) for x in self.bounds)
