@@ -234,6 +234,14 @@ def test_a_weight_that_misses_its_bound_of_0_by_rounding_keeps_its_multiplier() 
     assert_allclose(mu, [12.0, -5.0, 5.0, 0.0, 0.0])
 
 
+def test_projections_of_no_numbers_are_no_numbers() -> None:
+    """A solver that overflows ends by its objective, and not by an error of LAPACK."""
+    R = LinearConstraint([[1.0, 1.0], [1.0, -1.0]], ub=[0.0, 1.0])
+    assert np.isnan(R.prox(np.array([np.nan, 1.0]), 1.0)).any()
+    assert R.value(np.array([np.nan, 1.0])) == np.inf
+    assert_allclose(R.prox(np.array([0.0, 1e308]), 1.0), [-5e307, 5e307])
+
+
 @pytest.mark.parametrize("seed", [2, 9, 12, 32])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_a_constraint_has_its_multiplier_where_no_weight_is_left(seed: int, scale: float) -> None:

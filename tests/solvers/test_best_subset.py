@@ -114,6 +114,21 @@ def test_included_and_excluded_features() -> None:
     assert_allclose(whole.objective, ucm.solve(model, X, y).objective, rtol=2e-6)
 
 
+@pytest.mark.parametrize("features", [None, [True, False, False, True, True, False]])
+def test_weights_that_are_not_negative(features: list[bool] | None) -> None:
+    X, y = samples(seed=4)
+    signed = np.ones(6, dtype=bool) if features is None else np.array(features)
+    least = np.inf
+    for pair in itertools.combinations(range(6), 2):
+        w, b = cp.Variable(2), cp.Variable()
+        total = cp.sum(cp.pos(1 - cp.multiply(y, X[:, pair] @ w + b))) + 0.2 * cp.sum_squares(w)
+        problem = cp.Problem(cp.Minimize(total), [w[j] >= 0 for j in range(2) if signed[pair[j]]])
+        least = min(least, float(problem.solve(solver="CLARABEL")))
+    sol = ucm.solve(ucm.Hinge() + 0.2 * ucm.L2() + ucm.Cardinality(2) + ucm.NonNegative(features), X, y)
+    assert sol.status == "optimal" and (known(sol.w)[signed] >= 0.0).all()
+    assert_allclose(sol.objective, least, rtol=2e-6)
+
+
 def test_parts_that_do_not_cover_prove_nothing() -> None:
     X, y = samples(seed=1)
     model = ucm.Logistic() + 0.1 * ucm.L2() + ucm.Cardinality(2)
@@ -182,6 +197,7 @@ def test_what_a_cardinality_refuses() -> None:
         ucm.WorstMean(ucm.Hinge()) + ucm.L2() + ucm.Cardinality(2),
         square + ucm.CappedL1(1) + ucm.Cardinality(2),
         square + ucm.LinearConstraint([[1.0] * 6], 0.0, 0.0) + ucm.Cardinality(2),
+        square + ucm.Bounds(-0.1, 0.1) + ucm.Cardinality(2),
         square + ucm.KSupport(3) + ucm.Cardinality(2),
         square + ucm.Cardinality(2) + ucm.Cardinality(3),
         ucm.Hinge() + ucm.L1() + ucm.Cardinality(2, included=(0, 1)),

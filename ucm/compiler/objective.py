@@ -319,7 +319,7 @@ class BestSubsetLowering(ObjectiveLowering):
         G, H = model.dc()
         squares = [R for R in G.penalties if split_scalar(R)[1].nodes_of_type(KSupport)]
         declared = model.penalty.nodes_of_type(KSupport)
-        declared += model.penalty.nodes_of_type(LinearConstraint)
+        declared += tuple(R for R in model.penalty.nodes_of_type(LinearConstraint) if R.box() is None)
         if G.joint or H.losses or H.penalties or len(model.relaxed) > 1 or declared or not squares:
             raise CompositionError(
                 f"{model.relaxed[0]!r}: expected one such constraint beside a multiple of L2(), otherwise "

@@ -161,8 +161,9 @@ class LinearConstraint(ProximalPenalty):
         """
         G, h, _, _ = self.upper
         weights = np.abs(w)
-        largest = np.abs(G).sum(axis=1) * ((G != 0.0) * weights).max(axis=1, initial=0.0)
-        size = np.maximum(np.abs(G) @ weights + np.abs(h), _PROJECTED / _HOLDS * largest)
+        least = _PROJECTED / _HOLDS * np.abs(G).sum(axis=1)
+        least *= ((G != 0.0) * weights).max(axis=1, initial=0.0)
+        size = np.maximum(np.abs(G) @ weights + np.abs(h), least)
         return (h - G @ w) / np.where(size > 0.0, size, 1.0)
 
     def value(self, w: Vec) -> float:
@@ -174,10 +175,12 @@ class LinearConstraint(ProximalPenalty):
     def project(self, v: Vec) -> tuple[Vec, NDArray[np.intp]]:
         """Return the projection of v, and the rows of `upper` that are equations or have multipliers."""
         G, h, rows, _ = self.upper
-        equal = np.flatnonzero(np.equal(*self.bounds)[rows])
+        equal, gap = np.flatnonzero(np.equal(*self.bounds)[rows]), h - G @ v
+        if not np.isfinite(gap).all():  # a v without a projection stays, so that its objective tells
+            return v, equal
         if (self.slacks(v) >= -_ZERO).all():
             return self.nearest(v, equal[:0]), equal
-        active = np.union1d(np.flatnonzero(_distance_multipliers(G, h - G @ v)[0] > 0.0), equal)
+        active = np.union1d(np.flatnonzero(_distance_multipliers(G, gap)[0] > 0.0), equal)
         return self.nearest(v, active), active
 
     def nearest(self, v: Vec, active: NDArray[np.intp]) -> Vec:
@@ -291,9 +294,9 @@ class Bounds(LinearConstraint):
         return LinearConstraint(np.eye(n), self.lb, self.ub)
 
     def check_features(self, n: int) -> None:
-        for x in (self.lb, self.ub):
+        for name, x in (("lb", self.lb), ("ub", self.ub)):
             if np.ndim(x):
-                check_length(self, "lb and ub", np.size(x), n)
+                check_length(self, name, np.size(x), n)
 
     def with_column(self, n: int) -> Bounds:
         lb, ub = (np.broadcast_to(x, n) for x in self.bounds)
