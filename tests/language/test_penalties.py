@@ -213,6 +213,17 @@ def test_rows_of_a_constraint_may_have_any_sizes(loss: Any) -> None:
     np.testing.assert_allclose(sizes * other.multipliers[0], one.multipliers[0], rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("weights", [[0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
+def test_a_constraint_beside_features_without_penalty_has_a_bound(weights: list[float]) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 4)), np.where(np.arange(20) % 2, 1.0, -1.0)
+    for count in (1, 2):
+        constraint = ucm.LinearConstraint(rng.normal(size=(count, 4)), ub=-0.1)
+        for more in (0.0, ucm.NonNegative([False, True, False, False])):
+            found = ucm.solve(ucm.Hinge() + 0.5 * ucm.L1(weights=weights) + constraint + more, X, y)
+            assert found.status == "optimal", found.certificate
+
+
 def test_the_multiplier_of_a_constraint_beside_a_penalty_without_a_gradient() -> None:
     """What it leaves of z is a subgradient g of 3 max |w_j|: sum |g_j| = 3, and <g, w> is the penalty."""
     rng = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from scipy import sparse
 from ucm.data.linear_map import Matrix, Vec
 from ucm.language.contracts import round_violation
 from ucm.language.objective import ScaledPenalty, split_scalar
+from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.norms import L2, LInf
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, last, shrink_box
@@ -231,6 +232,9 @@ class CombinedPenalty:
         """Return the projection of z on the cone of dom R*, the sum of those of the terms."""
         if self.has_norm:
             return z
+        single = split_scalar(self._unboxed[0])[1] if len(self._unboxed) == 1 else None
+        if self._box is not None and isinstance(single, LinearConstraint) and single.A is not None:
+            return single.project_onto_cone_with_box(z, *self._box)  # sweeps are slow at small angles
         cones = [h.project_onto_domain_cone for h in self._unboxed]
         if self._box is not None:
             cones.insert(0, functools.partial(box_cone, lower=self._box[0], upper=self._box[1]))

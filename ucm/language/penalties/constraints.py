@@ -233,8 +233,17 @@ class LinearConstraint(ProximalPenalty):
         return 0.0 if away <= _ROUNDING * np.abs(z).max(initial=0.0) else np.inf
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
-        G = self.upper[0]
-        return G.T @ _nonnegative(G.T, z)[0]
+        return self.project_onto_cone_with_box(z, 0.0, 0.0)
+
+    def project_onto_cone_with_box(self, z: Vec, lower: Bound, upper: Bound) -> Vec:
+        """Return the projection on the sum of the cone of the domain and that of a box."""
+        up, down = (np.broadcast_to(b, z.size) for b in (np.asarray(upper) > 0.0, np.asarray(lower) < 0.0))
+        bound = np.flatnonzero(~(up & down))  # the other entries have any value
+        units = np.eye(z.size)[:, up ^ down] * np.where(up, 1.0, -1.0)[up ^ down]
+        generators = np.hstack([self.upper[0].T, units])[bound]
+        out = z.copy()
+        out[bound] = generators @ _nonnegative(generators, z[bound])[0] if bound.size else 0.0
+        return out
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         G, h, _, _ = self.sides
