@@ -168,7 +168,8 @@ def restricted(
 ) -> Any:
     """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy.
 
-    The words refuse a value of another type, too; in place of a number only the remedy, of an array.
+    The words refuse a value of another type, too. An array in place of a number is refused in the words of
+    the type, with this remedy.
     """
 
     def refuse(got: str, where: str, words: str = words) -> NoReturn:

@@ -54,7 +54,7 @@ class Term(Arithmetic[Any]):
         return OPERATORS["terms"](symbol, a, b)
 
     def addends(self) -> tuple[Any, ...]:
-        """Return the terms of a sum; a term that is none alone."""
+        """Return the terms of a sum; any other term is its only one."""
         return (self,)
 
 

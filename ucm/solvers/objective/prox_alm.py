@@ -380,8 +380,10 @@ class _Multipliers(Session[Composite]):
         )
 
     def _minimise(self, at: ProximalIterate, monitor: Monitor, tol: float) -> int:
-        """Take Newton steps on the envelopes plus penalty; return their number. A gain of tol is enough for
-        smooth losses."""
+        """Take Newton steps on the envelopes plus penalty; return their number.
+
+        Where the proximal term is 0, as for smooth losses, a gain of `tol` times the objective is enough.
+        """
         for step in range(MOST):
             at.look()
             enough = _INNER * self.losses.step(at.t) or tol * abs(at.value)
