@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import bundled
@@ -87,6 +88,8 @@ def test_points_that_are_no_minima_are_not_proven() -> None:
     found: Any = plan.solve()
     assert strict_local_minimum(model, plan.data, found.w + 0.01, found.b) is not None
     assert strict_local_minimum(model, plan.data, found.w, found.b + 0.01) is not None
+    beside = replace(found, b=found.b + 0.01)
+    assert plan.certify_local(beside) == beside.certificate
 
 
 def test_a_real_set_is_proven() -> None:
