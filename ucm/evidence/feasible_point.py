@@ -31,7 +31,7 @@ from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
 from ucm.numerics.conic_programs import Blocks, accuracy, attempt
-from ucm.numerics.coordinates import RangeSpace, range_space_orders
+from ucm.numerics.coordinates import RangeSpace, columns, range_space_orders
 from ucm.numerics.newton_steps import Formed, line_search
 
 BESIDE = 1e-6
@@ -41,6 +41,7 @@ _PROGRAM = 1e-11  # accuracy of Clarabel
 _NEAR = 1e-2  # violation: a larger one is a wrong answer, not an inaccurate one
 _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of the maps of such couplings
+_ROTATION = 2e8  # multiplications of a QR factor of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
 _FLAT = 1e-9  # of the largest equations
 _STEPS = 60
@@ -137,16 +138,17 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     if not image.couplings:
         return None
     form = MinNorm.of(image, 2.0, 1)
-    rotated = range_space_orders(form) is not None  # the same residuals by fewer equations
-    if rotated:
-        form = RangeSpace.of(form, Monitor()).form
     domains = [b.domain for b in image.blocks if isinstance(b.domain, SemiSmooth)]
-    entries = sum(B.entries for c in form.couplings for _, B in c.terms)
-    if form.coupled > _ORDER or entries > _ENTRIES or len(domains) < len(q):
-        return None
-    residuals = form.of_residuals(form.units(q))
+    residuals, parameters = form.of_residuals(form.units(q)), columns(form)
+    rotation = form.coupled * parameters * min(form.coupled, parameters)
+    rotated = rotation <= _ROTATION or range_space_orders(form) is not None
+    if rotated:
+        # by fewer equations, or with some of their own for directions in which the points are nearly flat
+        residuals = RangeSpace.of(residuals, Monitor()).form
     maps = [b.map for b in residuals.blocks]
-    unit = np.ones(form.coupled) if rotated else _row_sizes(maps)
+    if residuals.n > _ORDER or sum(A.entries for A in maps) > _ENTRIES or len(domains) < len(q):
+        return None
+    unit = np.ones(residuals.n) if rotated else _row_sizes(maps)
     systems = Formed(maps, 1)
     s = [
         float(np.abs([v, D.center(v.size)]).max(initial=0.0)) ** 2 or 1.0
@@ -167,7 +169,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
         start, d = ray
         return 0.0 if monitor.timed_out else float(at(start + t * d)[1] @ d)  # 0 ends the search
 
-    mu = np.zeros(form.coupled)
+    mu = np.zeros(residuals.n)
     p, g = at(mu)
     best = math.inf, p
     for _ in range(_STEPS):
