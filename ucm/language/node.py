@@ -165,10 +165,12 @@ def restricted(
     default: object = MISSING,
     kw_only: bool = False,
     error: type[UCMError] = CompositionError,
+    converter: Stored | None = None,
 ) -> Any:
     """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy.
 
-    These words refuse a value of another type, too, except for one in place of a number.
+    These words refuse a value of another type, too, except for one in place of a number. `converter` is that
+    of `converted`.
     """
 
     def refuse(got: str, where: str) -> NoReturn:
@@ -179,7 +181,8 @@ def restricted(
             got = with_value(x)
             refuse(got if len(got) <= 200 else brief(x), where)
 
-    return field(default=default, kw_only=kw_only, metadata={"check": check, "refuse": refuse})
+    metadata = {"check": check, "refuse": refuse, "converter": converter}
+    return field(default=default, kw_only=kw_only, metadata=metadata)
 
 
 def not_negative(noun: str, remedy: str, *, default: object = MISSING, kw_only: bool = False) -> Any:

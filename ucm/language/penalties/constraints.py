@@ -41,7 +41,7 @@ def _rows(x: Any, where: str = "") -> Rows | tuple[VectorNode, ...]:
     try:
         x = x.toarray() if sparse.issparse(x) else x  # pyright: ignore[reportAttributeAccessIssue]
         A = np.atleast_2d(np.asarray(x, dtype=np.float64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         A = np.empty((0, 0))
     if A.ndim != 2 or not A.size or not np.isfinite(A).all():
         raise CompositionError(
@@ -55,7 +55,7 @@ def _numbers(x: Any, where: str = "") -> float | tuple[float, ...]:
     """Return a bound as a number for all rows, or a tuple with one for each."""
     try:
         bound = np.atleast_1d(np.asarray(x, dtype=np.float64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         bound = np.empty(0)
     if bound.ndim != 1 or not bound.size or np.isnan(bound).any():
         raise CompositionError(
@@ -371,7 +371,10 @@ def NonNegative(features: ArrayLike | None = None) -> Bounds:
     """
     if features is None:
         return Bounds(0.0)
-    x = np.asarray(features)
+    try:
+        x = np.asarray(features)
+    except ValueError:  # rows of several lengths
+        x = np.empty(0)
     if x.dtype.kind not in "biuf" or x.ndim != 1 or not x.any() or not np.isin(x, (0, 1)).all():
         raise CompositionError(
             "NonNegative: features has True or False for each feature, and True for one at least, got "
