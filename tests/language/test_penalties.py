@@ -224,6 +224,31 @@ def test_a_constraint_beside_features_without_penalty_has_a_bound(weights: list[
             assert found.status == "optimal", found.certificate
 
 
+def test_tuples_are_arrays() -> None:
+    assert ucm.L1(weights=(1.0, 2.0)) == ucm.L1(weights=[1.0, 2.0])
+    assert ucm.GroupLasso((0, 0, 1), weights=(1.0, 0.5)) == ucm.GroupLasso([0, 0, 1], weights=[1.0, 0.5])
+    assert ucm.GroupMCP((0, 0, 1)) == ucm.GroupMCP([0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda: ucm.L1(weights=(1, "a")),
+        lambda: ucm.GroupLasso((1, "a")),
+        lambda: ucm.GroupLasso([0, 1], weights=(1, "a")),
+        lambda: ucm.LinearConstraint([[10**400]]),
+        lambda: ucm.Bounds(-(10**400)),
+        lambda: ucm.NonNegative([[1], [1, 2]]),
+        lambda: ucm.Box([[1.0], [1.0, 2.0]], 1.0),
+        lambda: ucm.Box([0.0, -(10**400)], 1.0),
+        lambda: ucm.ConvexUnion(sets=None),  # type: ignore[arg-type]
+    ],
+)
+def test_no_error_of_numpy_reaches_the_user(declare: Callable[[], object]) -> None:
+    with pytest.raises(ucm.CompositionError, match=r", got .*; "):
+        declare()
+
+
 def test_the_multiplier_of_a_constraint_beside_a_penalty_without_a_gradient() -> None:
     """What it leaves of z is a subgradient g of 3 max |w_j|: sum |g_j| = 3, and <g, w> is the penalty."""
     rng = np.random.default_rng(0)

@@ -63,6 +63,7 @@ _REMEDIES = {  # by words of the message of scikit-learn
     "feature names": "give the features of the fit, by their names and in their order",
     "1D array": "Reshape your data: X.reshape(1, -1) for one sample, X.reshape(-1, 1) for one feature",
     "label type": "give class labels; numpy.digitize cuts measurements into classes",
+    "target y is None": "give y, a class label for each row of X",
     "convert string": "encode text as numbers, as by a OneHotEncoder before it in a pipeline",
 }
 _FEW = 200  # largest number of samples of a class in its mean score

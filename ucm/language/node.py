@@ -165,11 +165,12 @@ def restricted(
     default: object = MISSING,
     kw_only: bool = False,
     error: type[UCMError] = CompositionError,
+    converter: Stored | None = None,
 ) -> Any:
     """Return a dataclass field with the restriction `holds`, or an `error` of the `words` and the remedy.
 
     The words refuse a value of another type, too. An array in place of a number is refused in the words of
-    the type, with this remedy.
+    the type, with this remedy. `converter` is that of `converted`.
     """
 
     def refuse(got: str, where: str, words: str = words) -> NoReturn:
@@ -180,7 +181,8 @@ def restricted(
             got = with_value(x)
             refuse(got if len(got) <= 200 else brief(x), where)
 
-    return field(default=default, kw_only=kw_only, metadata={"check": check, "refuse": refuse})
+    metadata = {"check": check, "refuse": refuse, "converter": converter}
+    return field(default=default, kw_only=kw_only, metadata=metadata)
 
 
 def not_negative(noun: str, remedy: str, *, default: object = MISSING, kw_only: bool = False) -> Any:

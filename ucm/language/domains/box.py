@@ -33,11 +33,11 @@ def _as_bound(x: object, where: str = "") -> Bound:
         isinstance(v, ConstantVector | VectorSum) for v in x.nodes_of_type(VectorNode)
     ):
         return x
-    if not isinstance(x, list | tuple | np.ndarray) or np.ndim(x) == 0:
+    if not isinstance(x, list | tuple | np.ndarray) or getattr(x, "ndim", 1) == 0:
         return x if isinstance(x, Expression) else as_number(x, where)
     try:
         bounds = np.array(x, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         bounds = np.empty(0)
     if bounds.ndim != 1 or bounds.size == 0 or np.isnan(bounds).any():
         raise CompositionError(

@@ -41,7 +41,7 @@ def _rows(x: Any, where: str = "") -> Rows | tuple[VectorNode, ...]:
     try:
         x = x.toarray() if sparse.issparse(x) else x  # pyright: ignore[reportAttributeAccessIssue]
         A = np.atleast_2d(np.asarray(x, dtype=np.float64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         A = np.empty((0, 0))
     if A.ndim != 2 or not A.size or not np.isfinite(A).all():
         raise CompositionError(
@@ -55,7 +55,7 @@ def _numbers(x: Any, where: str = "") -> float | tuple[float, ...]:
     """Return a bound as a number for all rows, or a tuple with one for each."""
     try:
         bound = np.atleast_1d(np.asarray(x, dtype=np.float64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         bound = np.empty(0)
     if bound.ndim != 1 or not bound.size or np.isnan(bound).any():
         raise CompositionError(

@@ -22,6 +22,11 @@ from ucm.language.robust import dual_exponent
 from ucm.language.terms import Bound, BoxSupport, Penalty, ProximalPenalty
 
 
+def _listed(x: object, where: str) -> object:
+    """Return a tuple as a list, which becomes an array."""
+    return list(x) if isinstance(x, tuple) else x
+
+
 def weights_of(each: str) -> Any:
     """Return a dataclass field for a vector of weights that are not negative, or None."""
     return restricted(
@@ -29,6 +34,7 @@ def weights_of(each: str) -> Any:
         f"weights is a vector, one number for each {each}, which must not be negative, nor all 0",
         f"a {each} of weight 0 is free; write for example weights=[1.0, 0.5]",
         default=None,
+        converter=_listed,
     )
 
 
@@ -38,6 +44,7 @@ def groups_of_features() -> Any:
         lambda x: np.ndim(x) == 1 and np.size(x) > 0 and not np.any(x % 1.0),
         "groups has a whole number for each feature",
         "write for example [0, 0, 1] for two groups of three features",
+        converter=_listed,
     )
 
 

@@ -65,7 +65,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         operands: list[UncertaintySet] = []
         if len(given) == 1 and isinstance(given[0], list | tuple):
             given = tuple(given[0])
-        for x in (*given, *sets):
+        for x in (*given, *(sets if isinstance(sets, list | tuple) else (sets,))):
             U = OPERATORS["set"](x, "|")
             operands += U.sets if isinstance(U, ConvexUnion) else [U]
         if len(operands) < 2:
