@@ -246,6 +246,11 @@ def test_what_the_program_does_not_know_is_refused_by_name(tmp_path: Path) -> No
     refused: list[tuple[Any, dict[str, Any], str]] = [
         *((ucm.models.nu_svm(0.5), options, "without a kernel") for options in KERNELS),
         (ucm.Ramp() + ucm.L2(), {}, "a convex model"),
+        (
+            ucm.Robust(ucm.Hinge(), ucm.per_sample("radius") * ucm.Ball(0, 1)) + ucm.L2(),
+            {"per_sample": {"radius": np.full(22, 0.1)}},
+            "got radius of each sample",
+        ),
         (R(pos, nu=0.6) - (R(neg, nu=0.6) | ucm.Ball(neg.mean, 0.1)), {}, "a sum of hulls"),
     ]
     for model, options, why in refused:
