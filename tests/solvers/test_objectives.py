@@ -1131,6 +1131,7 @@ def test_sparsity_of_given_answers() -> None:
     hulls = ucm.compile(ucm.models.nu_svm(0.5), X, y)
     weighted = replace(hulls.solve(), w=np.ones(2), weights=np.array([1.0, 1e-9, 1e-3, 0.0]))
     assert sparsity(hulls.model, hulls.data, weighted) == Sparsity(1.0, 0.5)
+    assert np.isnan(sparsity(hulls.model, hulls.data, replace(weighted, weights=None)).samples)
 
 
 def test_admissible_is_the_declared_range() -> None:
