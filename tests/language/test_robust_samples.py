@@ -487,3 +487,14 @@ def test_rows_and_fits_are_refused(tmp_path: Any) -> None:
         ucm.Classifier(_model).fit(_X, _y, radius=_r, other=_r)
     with pytest.raises(ucm.DataError, match="a value for each sample"):
         ucm.admissible(_model, _X, _y)
+
+
+def test_the_bound_at_w_0_of_cones_of_powers_beside_a_constraint() -> None:
+    rng = np.random.default_rng(9)
+    X, y = rng.normal(size=(20, 2)), np.where(np.arange(20) % 2, 1.0, -1.0)
+    factors, row = rng.normal(size=(20, 2, 2)), rng.normal(size=(1, 2))
+    loss = ucm.Robust(ucm.Logistic(), ucm.per_sample("factor") @ ucm.Ball(0, 0.5, p=1.5))
+    model = loss + 0.61 * ucm.L2() + ucm.LinearConstraint(row, ub=0.1)
+    found = ucm.solve(model, X, y, per_sample={"factor": factors})
+    assert found.status == "optimal", found.certificate
+    assert found.objective == pytest.approx(20 * np.log(2.0))

@@ -20,7 +20,7 @@ from ucm.language.parameter import Scope
 from ucm.language.sample_sets import BoundSets
 from ucm.language.terms import ProximalPenalty
 
-_TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)  # of Clarabel
+_TOLERANCES = 1e-11, 1e-9, 1e-7  # of Clarabel
 _COUNTED = 1e-12  # of the largest weight of a sample: a weight that counts
 _GRACE = 0.1  # least seconds of the program
 _SMALL = 1e-3  # a size of w, in units of the features: below it that of the program
@@ -61,10 +61,19 @@ def worst_samples(
     total = 0.5 * cp.sum_squares(x - (w / size + size * z / steep))
     total += cp.sum(cp.multiply(mass[counted] / steep, few.sets.cvxpy(V, Scope())))
     total += sum(R.cvxpy(point, 1.0 / steep, Scope()) for R in penalties)
-    try:
-        options = _TIGHT if np.isinf(left) else _TIGHT | {"time_limit": left}
-        quiet_solve(cp.Problem(cp.Minimize(total), [images]), "CLARABEL", **options)
-    except (cp.SolverError, ArithmeticError, ValueError):  # without an answer the first points remain
+    problem = cp.Problem(cp.Minimize(total), [images])
+    for tol in _TOLERANCES:  # cones of powers, at x = 0, fail at the least ones
+        options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)
+        if (left := Monitor.within_limit().seconds_left) < _GRACE:
+            return
+        if np.isfinite(left):
+            options["time_limit"] = left
+        try:
+            quiet_solve(problem, "CLARABEL", **options)
+        except (cp.SolverError, ArithmeticError, ValueError):
+            continue
+        break
+    else:  # without an answer the first points remain
         return
     if images.dual_value is None or not np.isfinite(images.dual_value).all():
         return
