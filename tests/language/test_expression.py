@@ -808,7 +808,7 @@ def test_problem_latex_writes_primal_and_dual_out() -> None:
     one = ucm.RobustMargin(ucm.Ball(pos.mean, 0.3), norm=1).problem_latex()
     assert r"0.3 \lVert w \rVert_{1}" not in one and r"-\lVert x \rVert_{\infty}" in one
     with pytest.raises(CompositionError, match="loss without a penalty"):
-        problem_latex(ucm.Hinge())
+        problem_latex(ucm.Hinge())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("model", [*SETS, *OBJECTIVES], ids=repr)

@@ -965,7 +965,7 @@ def test_the_minimum_of_one_class_is_not_attained(penalty: Any) -> None:
     X, y = noisy(30, 3, flipped=0.0)
     with pytest.warns(ucm.ConvergenceWarning, match="count both classes"):
         solution = ucm.solve(ucm.Exponential(on=ucm.neg) + penalty, 1e-3 * X, y)
-    assert solution.status == "unattained" and solution.objective < 1e-50
+    assert solution.status == "unattained" and solution.objective < 1e-30
 
 
 def test_losses_that_overflow_within_a_constraint_leave_no_multipliers() -> None:
@@ -984,7 +984,7 @@ def test_a_worst_mean_of_one_class_within_a_constraint_falls_for_ever(rows: Any)
     model = ucm.WorstMean(100 * Exponential(on=ucm.pos), weights=ucm.KLBall(0.625))
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         solution = ucm.solve(model + ucm.LinearConstraint(rows, ub=(1, 0.875)), 1e-5 * X, y)
-    assert solution.status == "unattained" and solution.objective < 1e-50
+    assert solution.status == "unattained" and solution.objective < 1e-30
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ then checked by the definition of the set, not by the lowering.
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -62,9 +63,9 @@ def moved_inside(U: UncertaintySet, data: Data, at: Moved) -> Moved | None:
     of the samples: the violation is relative to the size of an operand, which may be tiny.
 
     The operands of sums and unions are moved separately. For other sets these are tried, in this order:
-    with couplings the nearest member of the lowered set; the projections of the blocks on their domains; a
-    point on the way to the centres of the domains. After the time limit there is no search among so many
-    samples that it would take over `_GRACE`.
+    with couplings the nearest member of the lowered set, by its own equations and by rotated ones; the
+    projections of the blocks on their domains; a point on the way to the centres of the domains. After the
+    time limit there is no search among so many samples that it would take over `_GRACE`.
     """
     if _PER_ENTRY * data.stored > _GRACE and Monitor.within_limit().timed_out:
         return None
@@ -98,7 +99,7 @@ def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
     if at[2] == 0.0:
         return at
     best, image = at, U.lower(data)
-    for way in (_nearest, projected):
+    for way in (_nearest, functools.partial(_nearest, rotated=True), projected):
         inside = way(image, q)
         if inside is None:
             continue
@@ -130,25 +131,30 @@ def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Move
     return at(_PARTS[k]) if k < len(_PARTS) else best
 
 
-def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
+def _nearest(image: LoweredSet, q: Sequence[Vec], rotated: bool = False) -> list[Vec] | None:
     """Project q onto a coupled lowered set by semismooth Newton steps; None if the method does not apply.
 
-    The steps have the remaining time, but at least `_GRACE`, as a point outside proves nothing.
+    Rotated equations have some of their own for directions in which the points are nearly flat. The steps
+    have the remaining time, but at least `_GRACE`, as a point outside proves nothing.
     """
     if not image.couplings:
         return None
     form = MinNorm.of(image, 2.0, 1)
+    fewer = range_space_orders(form) is not None  # the same residuals by fewer equations
+    if fewer:
+        form = RangeSpace.of(form, Monitor()).form
+    parameters = columns(form)
+    if rotated and (fewer or form.coupled * parameters * min(form.coupled, parameters) > _ROTATION):
+        return None
     domains = [b.domain for b in image.blocks if isinstance(b.domain, SemiSmooth)]
-    residuals, parameters = form.of_residuals(form.units(q)), columns(form)
-    rotation = form.coupled * parameters * min(form.coupled, parameters)
-    rotated = rotation <= _ROTATION or range_space_orders(form) is not None
+    entries = sum(B.entries for c in form.couplings for _, B in c.terms)
+    if form.coupled > _ORDER or entries > _ENTRIES or len(domains) < len(q):
+        return None
+    residuals = form.of_residuals(form.units(q))
     if rotated:
-        # by fewer equations, or with some of their own for directions in which the points are nearly flat
         residuals = RangeSpace.of(residuals, Monitor()).form
     maps = [b.map for b in residuals.blocks]
-    if residuals.n > _ORDER or sum(A.entries for A in maps) > _ENTRIES or len(domains) < len(q):
-        return None
-    unit = np.ones(residuals.n) if rotated else _row_sizes(maps)
+    unit = np.ones(residuals.n) if fewer or rotated else _row_sizes(maps)
     systems = Formed(maps, 1)
     s = [
         float(np.abs([v, D.center(v.size)]).max(initial=0.0)) ** 2 or 1.0
