@@ -63,7 +63,7 @@ def worst_samples(
     total += sum(R.cvxpy(point, 1.0 / steep, Scope()) for R in penalties)
     problem = cp.Problem(cp.Minimize(total), [images])
     for tol in _TOLERANCES:  # cones of powers, at x = 0, fail at the least ones
-        options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)
+        options: dict[str, float] = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)
         if (left := Monitor.within_limit().seconds_left) < _GRACE:
             return
         if np.isfinite(left):
