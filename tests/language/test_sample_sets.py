@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -342,3 +343,13 @@ def test_tiny_penalties_beside_sets_by_sample_are_proven(penalty: Any) -> None:
 def test_a_tiny_penalty_beside_a_ball_about_every_sample_is_proven() -> None:
     sol = ucm.solve(Robust(Hinge(), Ball(0, 0.1, 1.5)) + 1e-7 * L1(), _X, _y)
     assert sol.status == "optimal"
+
+
+def test_a_robust_loss_that_falls_for_ever_is_no_error() -> None:
+    """Balls of radius .5 are separated, so that the loss tends to 0 and has no minimum."""
+    X, y = np.array([[1.0, 0.0], [1.2, 0.3], [-1.0, 0.1], [-0.9, -0.2]]), np.array([1.0, 1.0, -1.0, -1.0])
+    U = ucm.per_sample("factor") @ ucm.Ball(0, 0.5)
+    model = ucm.Robust(ucm.Logistic(), U) + ucm.LinearConstraint([[0.0, 1.0]], -5.0, 5.0)
+    with warnings.catch_warnings(action="ignore"):
+        solution = ucm.solve(model, X, y, per_sample={"factor": np.array([np.eye(2)] * 4)})
+    assert solution.status in ("stalled", "unattained") and solution.objective < 1e-6
