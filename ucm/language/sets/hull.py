@@ -62,6 +62,7 @@ class Hull(DomainImage, RotationInvariant):
     weights: Domain | None = None
 
     def _check(self) -> None:
+        super()._check()
         refuse_bounds(self.weights, "Hull")
 
     def declared(self) -> tuple[VectorNode, Domain]:
