@@ -97,7 +97,7 @@ def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
         with blas_threads(data.n, max(data.stored, data.n**2)):  # forms and factors covariances
             return MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space)
 
-    return data.once(("form", model), make)
+    return model.over(data, "form", make)
 
 
 class _RobustLowering(Lowering[Form]):

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import MISSING
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
@@ -166,9 +167,6 @@ class GramSpace(Space):
         return None  # scores do not determine the length of w
 
 
-_MISSING = object()
-
-
 def _once(method: Callable[..., T]) -> Callable[..., T]:
     """Decorate a method of `Data` to cache its result for each kind and group."""
 
@@ -213,7 +211,7 @@ class Data:
         self.approx: Any = None  # the fitted transformer to the features that X holds
         self.factor: NDArray[np.float64] | None = None  # of the Gram matrix, where samples are unit vectors
         self.as_given, self.origin = self, np.zeros(0)  # the samples before `centred`, and what it subtracts
-        self._cache: dict[Hashable, Any] = {}
+        self.known: dict[Hashable, Any] = {}  # what `once`, and declarations, have computed of the samples
 
     def with_coordinates(self, X: Matrix, gram: Gram | None = None, space: Space | None = None) -> Data:
         """Return new `Data` with coordinates X and the same labels, weights and groups."""
@@ -350,8 +348,8 @@ class Data:
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the cached result of `make()`, which is called at the first use of the key."""
-        found = self._cache.get(key, _MISSING)  # one hash of the key, which may be a declaration
-        return self._cache.setdefault(key, make()) if found is _MISSING else found  # threads share the first
+        found = self.known.get(key, MISSING)
+        return self.known.setdefault(key, make()) if found is MISSING else found  # threads share the first
 
     @_once
     def _matrix(self, kind: str, group: Hashable = None) -> Matrix:

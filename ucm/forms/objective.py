@@ -136,11 +136,11 @@ class Composite:
     def __post_init__(self) -> None:
         vars(self)["weights"] = self.weights or (None,) * len(self.losses)
 
-    @property
+    @functools.cached_property
     def m(self) -> int:
         return self.X.shape[0]
 
-    @property
+    @functools.cached_property
     def n(self) -> int:
         return self.X.shape[1]
 
@@ -202,7 +202,7 @@ class Composite:
         ones = np.ones(self.m)
         return [(loss, ones if c is None else c) for loss, c in self.parts]
 
-    @property
+    @functools.cached_property
     def every_loss(self) -> tuple[ConvexLoss, ...]:
         """The losses, and those of the worst means."""
         return (*self.losses, *(h.loss for h in self.worst))
@@ -265,7 +265,7 @@ class Composite:
         """The sum of the penalties, as a `CombinedPenalty`."""
         return CombinedPenalty(self.penalties)
 
-    @property
+    @functools.cached_property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
         """The penalty as (a, c, s, others): `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`, and other penalties."""
         return self.penalty.norms
@@ -274,7 +274,7 @@ class Composite:
         """Return the total loss at the margins."""
         if self.worst:
             return self.fixed(margin).loss(margin)
-        return sum(loss.value(margin, self.y, c) for loss, c in self.parts)
+        return sum([loss.value(margin, self.y, c) for loss, c in self.parts])
 
     def value(self, margin: Vec, w: Vec) -> float:
         """Return the objective at the margins and the normal w."""
@@ -521,8 +521,8 @@ class DifferenceOfConvex:
 
     def value(self, margin: Vec, w: Vec) -> float:
         """Return the objective `G - H` at the margins and w."""
-        minus = sum(loss.value(margin, self.G.y, c) for loss, c in self.parts)
-        minus += sum(penalty.value(w) for penalty in self.penalties)
+        minus = sum([loss.value(margin, self.G.y, c) for loss, c in self.parts])
+        minus += sum([penalty.value(w) for penalty in self.penalties])
         return self.G.value(margin, w) - minus
 
     def constant(self) -> Answer:
@@ -570,8 +570,9 @@ class DifferenceOfConvex:
                 total += [G.penalty.value(w) - sum(h.value(w) for h in self.penalties) for w in planes]
             return total
 
-        kinks = {0.0, *(loss.offset for loss in losses), *(-loss.offset for loss in losses)}
-        curved = moved or bool(G.worst or unit) or any(loss.slope() is None for loss in losses)
+        offsets = [loss.offset for loss in losses]
+        kinks = {0.0, *offsets, *np.negative(offsets).tolist()}
+        curved = moved or bool(G.worst or unit) or None in [loss.slope() for loss in losses]
         places = np.array([*kinks, *(_EVEN if curved else ())])
         tried = heights(places)
         least = float(tried.min())

@@ -509,12 +509,12 @@ class Block:
         parts = tuple((where, b.weighing(c)) for where, b in self.parts)
         return replace(self, weight=c * self.weight, parts=parts)
 
-    @property
+    @functools.cached_property
     def carries(self) -> bool:
         """True if q determines weights of samples."""
         return self.samples is not None or bool(self.parts)
 
-    @property
+    @functools.cached_property
     def groups(self) -> list[MassConstraint] | None:
         """The mass constraints if the domain is a capped simplex with one cap per constraint, else None."""
         constraints = self.domain.groups

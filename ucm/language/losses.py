@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from scipy.special import expit, wrightomega, xlogy
 
@@ -66,7 +68,7 @@ class Hinge(SubsetLoss, ConvexLoss):
         np.isfinite, "start is a finite margin", "leave it out for 1", default=1.0, kw_only=True
     )
 
-    @property
+    @functools.cached_property
     def offset(self) -> float:
         return value(self.start)
 

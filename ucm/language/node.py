@@ -33,6 +33,7 @@ from typing import (
 import numpy as np
 from scipy import sparse
 
+from ucm.data.bound_data import Data
 from ucm.data.validation import malformed
 from ucm.errors import DISTRIBUTION, VERSION, CompositionError, UCMError, brief, did_you_mean
 from ucm.language.notation import LATEX, TEXT, Notation
@@ -347,6 +348,12 @@ class Node(metaclass=Kind):
     @functools.cached_property
     def _once(self) -> dict[Hashable, Any]:
         return {}
+
+    def over(self, data: Data, word: str, make: Callable[[], Result]) -> Result:
+        """Return `make()`, which depends on the declaration and the samples alone, kept with the samples."""
+        key = word, self
+        found = data.known.get(key, MISSING)  # one hash of the declaration
+        return data.known.setdefault(key, make()) if found is MISSING else found
 
     def children(self) -> tuple[Node, ...]:
         """Return the child nodes, found in the fields and in nested tuples of the fields."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from ucm.errors import CompositionError, brief
@@ -54,7 +55,7 @@ class RobustMargin(SolvableModel):
         default=2.0,
     )
 
-    @property
+    @functools.cached_property
     def dual(self) -> float:
         """The exponent q of the dual norm, the norm of feature space."""
         return dual_exponent(self.norm)

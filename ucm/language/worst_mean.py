@@ -207,7 +207,7 @@ class WeightSet(DomainImage):
         return np.arange(data.m) if counted is None else data.rows(*counted.part)
 
     def map(self, data: Data) -> LinearMap:
-        return data.once(("weights", self), lambda: MatrixMap(self._matrix(data)))
+        return MatrixMap(self._matrix(data))
 
     def _matrix(self, data: Data) -> sparse.csr_array:
         rows = [data.rows(*g.part) for g in self.of.groups]

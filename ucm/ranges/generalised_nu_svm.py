@@ -364,4 +364,4 @@ def radius_from_lambda(model: RobustMargin, data: Data) -> GeneralisedNuSVM:
 
     Raises as `GeneralisedNuSVM`, its `classes`, `form` and `solved`.
     """
-    return data.once(("radii", model), lambda: GeneralisedNuSVM(model, data).solved())
+    return model.over(data, "radii", lambda: GeneralisedNuSVM(model, data).solved())

@@ -121,15 +121,14 @@ class PowerFunction(SeparableFunction):
         if not self.euclidean:
             return None
         q, found, work = np.empty_like(v), np.empty(3), np.empty(2 * v.size)
-        labels, limit, unit = samples.labels, 1.0 if prox else math.inf, 1.0
+        labels, masses, limit, unit = samples.labels, len(samples.groups), 1.0 if prox else math.inf, 1.0
         project = native.library.project_ball_simplex
         project(v.size, v, labels.size, labels, radius, limit, q, found, work)
         if math.isnan(found[0]):
             v, unit = scaled(v, samples.groups, prox)
             project(v.size, v, labels.size, labels, radius, limit, q, found, work)
-        t, *theta = found.tolist()
-        levels = tuple(unit * x for x in theta[: len(samples.groups)])
-        return q, None if t >= limit else KKTPoint(q, t / unit, q, t / unit, levels)
+        t, *levels = (found * (1.0 / unit, unit, unit)).tolist()
+        return q, None if found[0] >= limit else KKTPoint(q, t, q, t, tuple(levels[:masses]))
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
         p, r = self.p, radius

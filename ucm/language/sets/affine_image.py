@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,19 @@ def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple
     )
 
 
+@dataclass(frozen=True)
+class BoundImage:
+    """The image `{center + A q : q in every one of pieces}` of bound samples.
+
+    `classes` are those of the samples that q weighs, None where it weighs none, or samples of one class.
+    """
+
+    A: LinearMap
+    center: Vec
+    pieces: list[BoundDomain]
+    classes: Vec | None = None
+
+
 class DomainImage(UncertaintySet):
     """The base class of affine images of a domain, `{c + A q : q in D}`.
 
@@ -81,45 +95,46 @@ class DomainImage(UncertaintySet):
         """Return the indices of the samples that q weighs, by default None."""
         return None
 
+    def bound(self, data: Data) -> BoundImage:
+        """Return the image of bound samples, computed once."""
+        return self.over(data, "image", lambda: self._bound(data))
+
+    def _bound(self, data: Data) -> BoundImage:
+        (c, domain), A, samples = self.declared(), self.map(data), self.sample_weights(data)
+        center = np.zeros(A.shape[0]) if isinstance(c, Origin) else c.evaluate(data)
+        if samples is None:
+            return BoundImage(A, center, [*domain.intersected()])
+        domains = [D.bind(samples) for D in domain.intersected()]
+        on_simplex = [D for D in domains if D.on_simplex] or [Simplex().bind(samples)]
+        pieces = on_simplex + [D for D in domains if not D.on_simplex]
+        return BoundImage(A, center, pieces, samples.classes)
+
     def pieces(self, data: Data) -> list[BoundDomain]:
         """Return the domains whose intersection q lies in; over samples, those on the simplex first."""
-        return data.once(("pieces", self), lambda: self._pieces(self.sample_weights(data)))
-
-    def _pieces(self, samples: SampleWeights | None) -> list[BoundDomain]:
-        declared = self.declared()[1].intersected()
-        if samples is None:
-            return [*declared]
-        domains = [D.bind(samples) for D in declared]
-        on_simplex = [D for D in domains if D.on_simplex] or [Simplex().bind(samples)]
-        return on_simplex + [D for D in domains if not D.on_simplex]
+        return self.bound(data).pieces
 
     def infeasibility_reason(self, data: Data) -> str | None:
         """Return why one of the intersected domains, not their intersection, is empty; else None."""
-        dim = self.map(data).shape[1]
-        reasons = (D.infeasibility_reason(dim) for D in self.pieces(data))
+        image = self.bound(data)
+        reasons = [D.infeasibility_reason(image.A.shape[1]) for D in image.pieces]
         return next((f"{self!r}: {why}" for why in reasons if why is not None), None)
 
-    def center_value(self, data: Data, n: int) -> Vec:
-        """Return the vector c of n entries over bound samples."""
-        c = self.declared()[0]
-        return np.zeros(n) if isinstance(c, Origin) else c.evaluate(data)
-
     def lower(self, data: Data) -> LoweredSet:
-        A, samples, rows = self.map(data), self.sample_weights(data), self.rows(data)
+        image, rows = self.bound(data), self.rows(data)
+        A, classes = image.A, image.classes
         n, dim = A.shape
-        classes = None if samples is None else samples.classes
-        first, *coupled = self.pieces(data)
+        first, *coupled = image.pieces
         blocks = [Block(A, first, classes, rows, 0.0 if rows is None else 1.0)]
         blocks += [Block(ZeroMap(n, dim), D, classes) for D in coupled]
         one, minus, none = IdentityMap(dim), IdentityMap(dim, -1.0), np.zeros(dim)
         meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
-        return LoweredSet(self.center_value(data, n), tuple(blocks), tuple(meets))
+        return LoweredSet(image.center, tuple(blocks), tuple(meets))
 
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        A, pieces = self.map(data), self.pieces(data)
-        first, *_ = [next(q) for _ in pieces]
-        violation = max(D.violation(first) for D in pieces)
-        return self.center_value(data, A.shape[0]) + A.matvec(first), violation
+        image = self.bound(data)
+        first, *_ = [next(q) for _ in image.pieces]
+        violation = max([D.violation(first) for D in image.pieces])
+        return image.center + image.A.matvec(first), violation
 
     def coefficient_name(self) -> str:
         """Return the name of the coefficients q as a CVXPY variable."""
@@ -144,11 +159,11 @@ class DomainImage(UncertaintySet):
 
     def support_map(self, data: Data) -> LinearMap:
         """Return the linear map of the support function, by default that of the image."""
-        return self.map(data)
+        return self.bound(data).A
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         A = self.support_map(data)
-        c, g = self.center_value(data, A.shape[0]), A.rmatvec(d)
+        c, g = self.bound(data).center, A.rmatvec(d)
         height, q = self.coefficient_support(data, g, splits)
         if height == np.inf:  # along a line of weights, rounding of g is enough
             rounding = _ROUNDING * A.column_norms() * float(np.linalg.norm(d))

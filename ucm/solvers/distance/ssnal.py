@@ -202,10 +202,10 @@ class _Iterate:
 
     def _minimise(self) -> int:
         """Minimise psi over y by Newton steps; return their number, `MOST` where steps or search end."""
-        lost = 0
+        lost, relative = 0, gradient_tolerance(self.best)
         for step in range(MOST):
             g = self._gradient()
-            if self._good_enough(g) or self.monitor.timed_out:
+            if self._good_enough(g, relative) or self.monitor.timed_out:
                 return step
             try:
                 d = self._direction(g)
@@ -255,7 +255,7 @@ class _Iterate:
 
     def _image(self, p: Sequence[Vec]) -> Vec:
         """Return `h + G p` in scaled units, the features before the couplings."""
-        return sum((A.matvec(v) for A, v in zip(self.G, p, strict=True)), start=self.h) / self.scale
+        return sum([A.matvec(v) for A, v in zip(self.G, p, strict=True)], start=self.h) / self.scale
 
     def _pulled(self, d: Vec) -> list[Vec]:
         """Return `G_k' d` by block, in scaled units."""
@@ -271,10 +271,10 @@ class _Iterate:
         self.monitor.passes += self.cost / 2
         return self.ridge * (self.y - self.y0) - self._image(self.p)
 
-    def _good_enough(self, g: Vec) -> bool:
-        """Return True if g is small relative to the proximal step, or y proves the gap."""
+    def _good_enough(self, g: Vec, relative: float) -> bool:
+        """Return True if g is small, `relative` to the proximal step, or y proves the gap."""
         move = sum(float((p - q) @ (p - q)) / s for p, q, s in zip(self.p, self.q, self.sigma, strict=True))
-        small = max(gradient_tolerance(self.best) * float(np.sqrt(move)), self.floor)
+        small = max(relative * float(np.sqrt(move)), self.floor)
         return float(np.linalg.norm(g)) <= small or self._near(g)
 
     def _near(self, g: Vec) -> bool:
