@@ -387,6 +387,27 @@ def test_a_deviation_where_the_penalty_is_flat_proves_nothing(penalty: Any) -> N
         assert proof.dual <= 1e-12, loss
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_constraints_beside_penalties_that_are_flat_somewhere(seed: int) -> None:
+    """Domains in cones that meet at angles down to 1e-6; their sum holds the image of the dual point."""
+    rng = np.random.default_rng(seed)
+    n, m, angle = int(rng.integers(3, 8)), int(rng.integers(30, 90)), 10.0 ** -rng.integers(0, 7)
+    x = rng.normal(size=(m, n))
+    y = np.where(x @ rng.normal(size=n) + 0.5 * rng.normal(size=m) > 0, 1, -1)
+    A = np.eye(n)[:1] + angle * rng.normal(size=(1 + seed % 2, n))
+    B = rng.normal(size=(max(1, n // 3), n))
+    B[0] = A[0] + angle * rng.normal(size=n)
+    penalty = 0.3 * GroupLasso(np.arange(n) // 2, weights=np.arange((n + 1) // 2) % 2)
+    if seed % 3:
+        penalty = 0.2 * ucm.Quadratic(B.T @ B) + (penalty if seed % 3 == 1 else ucm.NonNegative(np.eye(n)[0]))
+    model = (Hinge(), Logistic(), ucm.SquaredHinge())[seed % 3] / m + penalty
+    lb, rows = (0.0, np.linalg.svd(A, full_matrices=False)[2]) if seed % 2 else (-np.inf, A)
+    sol = ucm.solve(model + ucm.LinearConstraint(A, lb, 0.0), x, y)
+    assert sol.status == "optimal", sol.certificate
+    best = optimum(model + ucm.LinearConstraint(rows, lb, 0.0), x, y)  # accurate for rows at right angles
+    assert sol.objective == pytest.approx(best, rel=1e-6)
+
+
 def test_a_dual_point_is_moved_to_where_the_penalty_is_flat() -> None:
     """The gap of weights with a deviation of 1e-7 in features without penalty is that of the deviation."""
     for penalty in (L1(weights=[0] * 3 + [1] * 10), GroupLasso([0] * 3 + [1] * 10, weights=[0, 1])):

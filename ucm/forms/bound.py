@@ -41,9 +41,10 @@ from ucm.data.gram import Gram
 from ucm.data.linear_map import Matrix, Vec, as_dense
 from ucm.errors import SolverError
 from ucm.forms.monitor import INSIDE
+from ucm.language.cone import Bound, decomposed
 from ucm.language.contracts import ROUNDING, round_violation
 from ucm.language.penalties.combined import CombinedPenalty, deviation, slope_near
-from ucm.language.terms import Bound, ConvexLoss, Penalty, ProximalPenalty, SubtractedPart
+from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty, SubtractedPart
 
 Terms = Sequence[tuple[ConvexLoss, Vec]]
 """Losses, each with the weights q of the samples, (m,), 0 for those that it does not count."""
@@ -55,6 +56,7 @@ Split = Callable[[tuple[ProximalPenalty, ...], Vec, Vec], list[Vec] | None]
 _REST = 1e-13  # of the slopes: a base point that counts as 0
 _EXACT = 1e-15  # of the terms: an image that needs no further move
 _MOVES = 4  # of a dual point
+_DENSE = 1000  # features of a dense program
 _TAKEN = 200  # sweeps of projections of a split on the cones of its terms
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
@@ -521,6 +523,10 @@ class FeatureNormal:
                     left, each[k] = left - taken, each[k] + taken
                     if np.abs(left).max() <= _EXACT * np.abs(z).max():
                         break
+                cones = [h.domain_cone() for h in R.terms]
+                if z.size <= _DENSE and all(cones):  # sweeps are slow where cones meet at small angles
+                    parts = decomposed([cone for cone in cones if cone], left)
+                    left, each = left - sum(parts), [x + part for x, part in zip(each, parts, strict=True)]
             gauges = [h.gauge(g) for h, g in zip(R.terms, each, strict=True)]
             if u.any():  # only the parts become shorter, and the rest deviates
                 each = [g / max(gauge, 1.0) for g, gauge in zip(each, gauges, strict=True)]

@@ -19,6 +19,7 @@ from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.forms.bound import FeatureNormal, SampleDual, centred, split_at_kinks, times
 from ucm.forms.solver import Answer, Expected, Part
 from ucm.forms.worst_samples import worst_samples
+from ucm.language.cone import Bound
 from ucm.language.contracts import BoundDomain
 from ucm.language.losses import Hinge
 from ucm.language.objective import (
@@ -36,7 +37,7 @@ from ucm.language.penalties.constraints import joined
 from ucm.language.penalties.epigraph import Epigraph, OfFirst
 from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
 from ucm.language.sample_sets import BoundSets
-from ucm.language.terms import Bound, ConvexLoss, JointLoss, ProximalPenalty, SubtractedPart
+from ucm.language.terms import ConvexLoss, JointLoss, ProximalPenalty, SubtractedPart
 from ucm.language.worst_mean import maximum
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go

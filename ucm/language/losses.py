@@ -9,12 +9,13 @@ from scipy.special import expit, wrightomega, xlogy
 
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
+from ucm.language.cone import Bound
 from ucm.language.node import Notation, restricted
 from ucm.language.objective import multiple, multiplied
 from ucm.language.parameter import Expression, Scalar, Scope, value
 from ucm.language.power import power_root
 from ucm.language.statistics.samples import Samples
-from ucm.language.terms import Bound, ConvexLoss, PointwiseLoss, SubsetLoss
+from ucm.language.terms import ConvexLoss, PointwiseLoss, SubsetLoss
 
 _TINY = np.finfo(float).tiny
 _BELOW_ONE = 1.0 - 2.0**-53

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, DataError, brief
 from ucm.language import cvx as cp
+from ucm.language.cone import PolyhedralCone
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import (
     OPERATORS,
@@ -248,6 +249,9 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
         if c == 0.0:
             return math.inf if np.any(z) else 0.0
         return self.term.gauge(z / c)
+
+    def domain_cone(self) -> PolyhedralCone | None:
+        return self.term.domain_cone()
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
         return self.term.project_onto_domain_cone(z)

@@ -23,6 +23,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, DataError, brief
 from ucm.language import cvx as cp
+from ucm.language.cone import PolyhedralCone
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node, Notation, converted, operator, restricted
 from ucm.language.objective import DerivedLoss, Objective, multiple, multiplied
@@ -122,8 +123,8 @@ class RootNorm(ProximalPenalty):
             return np.inf
         return float(np.linalg.norm((V.T @ z) / np.sqrt(e)))
 
-    def project_onto_domain_cone(self, z: Vec) -> Vec:
-        return self.form.project_onto_domain_cone(z)
+    def domain_cone(self) -> PolyhedralCone | None:
+        return self.form.domain_cone()
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         root = self.form.root

@@ -22,6 +22,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
+from ucm.language.cone import Bound, PolyhedralCone
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import (
     OPERATORS,
@@ -36,8 +37,6 @@ from ucm.language.node import (
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.statistics.samples import Samples, signed
 
-Bound = float | Vec
-"""A bound for all coordinates, or an array with a bound for each coordinate."""
 Subgroup = Sequence[str | float] | np.ndarray | None
 """The group of each sample, (m,); None where samples have none."""
 NEGLIGIBLE = 1e-12  # of a dual point: an entry that counts as 0
@@ -364,12 +363,20 @@ class ProximalPenalty(Penalty):
             return math.inf
         return 2.0 ** last(outside, -_FAR, _FAR)[1] if outside(-_FAR) else 0.0
 
-    def project_onto_domain_cone(self, z: Vec) -> Vec:
-        """Return the projection of z on the cone spanned by the domain of R*, by default z itself.
+    def domain_cone(self) -> PolyhedralCone | None:
+        """Return the cone spanned by the domain of R* if it is polyhedral and not the whole space, else None.
 
-        The default is for a cone that is the whole space.
+        A sum of such penalties has the projection on the sum of their cones.
         """
-        return z
+        return None
+
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
+        """Return the projection of z on the cone spanned by the domain of R*, by default on `domain_cone()`.
+
+        Without one the default is z itself, for a cone that is the whole space.
+        """
+        cone = self.domain_cone()
+        return z if cone is None else cone.project(z)
 
     def project_domain(self, w: Vec) -> Vec:
         """Return the projection of w on the domain of R, by default w itself, for a finite penalty."""
@@ -413,12 +420,6 @@ def box_gauge(z: Vec, lower: Bound, upper: Bound) -> float:
         return float((np.abs(z[out]) / bound[out]).max(initial=0.0))
 
 
-def box_cone(z: Vec, lower: Bound, upper: Bound) -> Vec:
-    """Return the projection of z on the cone spanned by the box."""
-    bound = np.where(z > 0.0, upper, lower)
-    return np.where(bound != 0.0, z, 0.0)
-
-
 class BoxSupport(ProximalPenalty):
     """The support function of a box, `sup of <z, w> over lower <= z <= upper`, lower <= 0 <= upper."""
 
@@ -443,8 +444,8 @@ class BoxSupport(ProximalPenalty):
     def gauge(self, z: Vec) -> float:
         return box_gauge(np.asarray(z, dtype=float), *self.box())
 
-    def project_onto_domain_cone(self, z: Vec) -> Vec:
-        return box_cone(z, *self.box())
+    def domain_cone(self) -> PolyhedralCone:
+        return PolyhedralCone(*self.box())
 
 
 class Relaxed(Penalty):

@@ -11,12 +11,13 @@ import numpy as np
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
+from ucm.language.cone import Bound
 from ucm.language.node import Node, Notation, restricted
 from ucm.language.objective import ConvexPart, Need, Objective, multiplied
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.penalties.norms import Norm
 from ucm.language.robust import dual_exponent
-from ucm.language.terms import Bound, ConvexLoss, Subgroup
+from ucm.language.terms import ConvexLoss, Subgroup
 
 
 class Flipped(ConvexLoss):

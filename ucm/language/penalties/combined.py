@@ -9,16 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec
+from ucm.language.cone import Bound, PolyhedralCone
 from ucm.language.contracts import round_violation
 from ucm.language.objective import ScaledPenalty, split_scalar
-from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.norms import L2, LInf
 from ucm.language.penalties.quadratic import Quadratic
-from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, last, shrink_box
+from ucm.language.terms import ProximalPenalty, box_gauge, last, shrink_box
 
 _ZERO = ScaledPenalty(0.0, L2())  # the zero function
 _STEP = 1e-6  # relative
@@ -228,18 +229,23 @@ class CombinedPenalty:
         # z in r dom R* iff what r B leaves of z is in r dom h*
         return last(lambda r: self._h.gauge(self._shrunk(z, r)) > r, 0.0, top)[1]
 
+    @functools.cached_property
+    def _cone(self) -> PolyhedralCone | None:
+        """The sum of the cones of the domains of the terms, if all are known as polyhedral cones."""
+        cones = [h.domain_cone() for h in self._unboxed]
+        if any(cone is None for cone in cones):
+            return None
+        return sum(filter(None, cones), start=PolyhedralCone(*(self._box or (0.0, 0.0))))
+
     def _project_onto_domain_cone(self, z: Vec) -> Vec:
         """Return the projection of z on the cone of dom R*, the sum of those of the terms."""
         if self.has_norm:
             return z
-        single = split_scalar(self._unboxed[0])[1] if len(self._unboxed) == 1 else None
-        if self._box is not None and isinstance(single, LinearConstraint) and single.A is not None:
-            return single.project_onto_cone_with_box(z, *self._box)  # sweeps are slow at small angles
+        if self._cone is not None:
+            return self._cone.project(z)
         cones = [h.project_onto_domain_cone for h in self._unboxed]
         if self._box is not None:
-            cones.insert(0, functools.partial(box_cone, lower=self._box[0], upper=self._box[1]))
-        if len(cones) < 2:
-            return (cones[0] if cones else np.zeros_like)(z)
+            cones.insert(0, PolyhedralCone(*self._box).project)
         parts, left = [np.zeros_like(z) for _ in cones], z
         for _ in range(_SWEEPS):
             before = left
@@ -253,8 +259,8 @@ class CombinedPenalty:
     def normals(self, z: Vec) -> tuple[NDArray[np.float64], Vec] | None:
         """Return the normals, (n, d), of the face next to z of the cone of dom R*, and distances, (d,).
 
-        The cone is polyhedral, so that its projection is linear near a point of the face; the normals are the
-        null space of its derivative. None if z lies in the cone, or d is too large for dense systems.
+        None if z lies in the cone, or d is too large for dense systems. Of a cone that is not known as a
+        polyhedral cone, the normals are the null space of the derivative of its projection.
         """
         inside = self._project_onto_domain_cone(z)
         out = inside != z
@@ -264,6 +270,10 @@ class CombinedPenalty:
             return (np.eye(z.size)[:, out], z[out]) if out.sum() <= _DENSE else None
         if z.size > _DENSE:
             return None
+        if self._cone is not None:
+            inside, at, directions = self._cone.face(z)
+            normal = np.eye(z.size)[:, at] @ scipy.linalg.null_space(directions.T)
+            return normal, (z - inside) @ normal
         step = _STEP * float(np.abs(z).max())
         J = np.array(
             [(self._project_onto_domain_cone(inside + step * e) - inside) / step for e in np.eye(z.size)]

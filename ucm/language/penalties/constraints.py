@@ -14,12 +14,13 @@ from scipy import sparse
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
+from ucm.language.cone import Bound, PolyhedralCone, nonnegative_least_squares
 from ucm.language.node import Notation, converted, operator
 from ucm.language.objective import split_scalar
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.norms import check_length
 from ucm.language.statistics.affine import VectorNode
-from ucm.language.terms import Bound, Penalty, ProximalPenalty
+from ucm.language.terms import Penalty, ProximalPenalty
 
 _HOLDS = 1e-9  # of the terms of a row: a violation that counts as rounding
 _PROJECTED = 1e-13  # of the product of a row and the largest weight: the rounding of a projection
@@ -216,14 +217,14 @@ class LinearConstraint(ProximalPenalty):
     def conjugate(self, z: Vec) -> float:
         """Return the least `h'u` over u >= 0 with `G'u = z`, z projected on the cone of these."""
         G, h, rows, _ = self.upper
-        u, nearest = _nonnegative(G.T, z)
+        u, nearest = nonnegative_least_squares(G.T, z)
         top, size = float(u.max(initial=0.0)), float(np.abs(h).max(initial=0.0)) or 1.0
         own = np.unique(rows)  # both bounds of a row have a multiplier in no vertex
         if top > 0.0 and np.linalg.matrix_rank(G) < own.size:  # several u, each an upper bound
             found = scipy.optimize.linprog(h / size, A_eq=G.T, b_eq=G.T @ u / top, method="highs-ds")
             active = np.flatnonzero(found.x > _ROUNDING) if found.status == 0 else np.arange(h.size)
-            better = _nonnegative(G[active].T, z)[0]
-            rest, distance = _nonnegative(G.T, z - G[active].T @ better)
+            better = nonnegative_least_squares(G[active].T, z)[0]
+            rest, distance = nonnegative_least_squares(G.T, z - G[active].T @ better)
             if distance <= nearest + _ZERO * float(np.abs(z).max()):
                 return float(min(h @ u, h[active] @ better + h @ rest))
         return float(h @ u)
@@ -232,18 +233,12 @@ class LinearConstraint(ProximalPenalty):
         away = np.abs(self.project_onto_domain_cone(z) - z).max(initial=0.0)
         return 0.0 if away <= _ROUNDING * np.abs(z).max(initial=0.0) else np.inf
 
-    def project_onto_domain_cone(self, z: Vec) -> Vec:
-        return self.project_onto_cone_with_box(z, 0.0, 0.0)
+    @functools.cached_property
+    def _cone(self) -> PolyhedralCone:
+        return PolyhedralCone(rays=self.upper[0].T)
 
-    def project_onto_cone_with_box(self, z: Vec, lower: Bound, upper: Bound) -> Vec:
-        """Return the projection on the sum of the cone of the domain and that of a box."""
-        up, down = (np.broadcast_to(b, z.size) for b in (np.asarray(upper) > 0.0, np.asarray(lower) < 0.0))
-        bound = np.flatnonzero(~(up & down))  # the other entries have any value
-        units = np.eye(z.size)[:, up ^ down] * np.where(up, 1.0, -1.0)[up ^ down]
-        generators = np.hstack([self.upper[0].T, units])[bound]
-        out = z.copy()
-        out[bound] = generators @ _nonnegative(generators, z[bound])[0] if bound.size else 0.0
-        return out
+    def domain_cone(self) -> PolyhedralCone:
+        return self._cone
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         G, h, _, _ = self.sides
@@ -329,8 +324,10 @@ class Bounds(LinearConstraint):
         ends = np.where(z > 0.0, self.bounds[1], self.bounds[0])
         return float(z @ np.where(np.isfinite(ends), ends, 0.0))
 
-    def project_onto_domain_cone(self, z: Vec) -> Vec:
-        return np.where(np.isfinite(np.where(z > 0.0, self.bounds[1], self.bounds[0])), z, 0.0)
+    @functools.cached_property
+    def _cone(self) -> PolyhedralCone:
+        low, high = self.bounds
+        return PolyhedralCone(-1.0 * np.isfinite(low), 1.0 * np.isfinite(high))
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         def finite(x: Vec) -> tuple[cp.Expression, Vec | float] | None:
@@ -401,19 +398,6 @@ def _within(
     return f"{notation.word('ind')}({both})"
 
 
-def _nonnegative(A: Rows, b: Vec) -> tuple[Vec, float]:
-    """Return the x >= 0 of least `||A x - b||`, and this distance; NaN if b overflows."""
-    if not np.isfinite(b).all():  # which nnls refuses
-        return np.full(A.shape[1], np.nan), np.nan
-    if not A.shape[1]:  # which crashes nnls
-        return np.zeros(0), float(np.linalg.norm(b))
-    try:
-        return scipy.optimize.nnls(A, b)
-    except RuntimeError:  # its limit of steps
-        x = scipy.optimize.lsq_linear(A, b, (0.0, np.inf), method="bvls").x
-        return x, float(np.linalg.norm(A @ x - b))
-
-
 def _distance_multipliers(G: Rows, h: Vec) -> tuple[Vec, float]:
     """Return the multipliers u >= 0 of `min ||x|| over G x <= h`, up to positive factors, and a residual.
 
@@ -424,7 +408,9 @@ def _distance_multipliers(G: Rows, h: Vec) -> tuple[Vec, float]:
     length[length == 0.0] = 1.0
     h = h / length
     target = np.eye(1, G.shape[1] + 1, G.shape[1])[0]
-    return _nonnegative(np.vstack([-(G / length[:, None]).T, -h / (np.abs(h).max() or 1.0)]), target)
+    return nonnegative_least_squares(
+        np.vstack([-(G / length[:, None]).T, -h / (np.abs(h).max() or 1.0)]), target
+    )
 
 
 def constraints_of(terms: Sequence[Penalty], n: int) -> list[tuple[int, LinearConstraint]]:
@@ -499,7 +485,7 @@ def active_multipliers(
     active = np.flatnonzero((whole.slacks(w) <= _ACTIVE) | (h - G @ w <= rounding))
     mu = np.zeros(len(whole.A))
     if active.size:
-        np.add.at(mu, rows[active], signs[active] * _nonnegative(G[active].T, z)[0])
+        np.add.at(mu, rows[active], signs[active] * nonnegative_least_squares(G[active].T, z)[0])
     return np.split(mu, np.cumsum([len(R.A) for R in constraints])[:-1])
 
 

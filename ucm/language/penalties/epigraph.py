@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
+from ucm.language.cone import Bound
 from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.combined import CombinedPenalty
-from ucm.language.terms import NEGLIGIBLE, Bound, BoxSupport, ProximalPenalty, last, shrink_box
+from ucm.language.terms import NEGLIGIBLE, BoxSupport, ProximalPenalty, last, shrink_box
 
 _HOLDS = 1e-9  # of a norm: a violation that counts as rounding
 _STEP = 1e-6  # relative, for the derivative of a proximal map in its multiplier

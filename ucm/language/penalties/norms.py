@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
+from ucm.language.cone import Bound, PolyhedralCone
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
 from ucm.language.node import Node, Notation, restricted
@@ -19,7 +20,7 @@ from ucm.language.objective import PenaltySum, multiplied, summed
 from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.power import power_root
 from ucm.language.robust import dual_exponent
-from ucm.language.terms import Bound, BoxSupport, Penalty, ProximalPenalty
+from ucm.language.terms import BoxSupport, Penalty, ProximalPenalty
 
 
 def _listed(x: object, where: str) -> object:
@@ -368,8 +369,9 @@ class GroupLasso(ProximalPenalty):
         with np.errstate(divide="ignore"):
             return float((size[nonzero] / self._factors[nonzero]).max(initial=0.0))
 
-    def project_onto_domain_cone(self, z: Vec) -> Vec:
-        return np.where(self.spread(self._factors) > 0.0, z, 0.0)
+    def domain_cone(self) -> PolyhedralCone:
+        size = self.spread(self._factors)
+        return PolyhedralCone(-size, size)
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         order, starts = self._members

@@ -13,6 +13,7 @@ from ucm.data.deadline import check_time
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
+from ucm.language.cone import PolyhedralCone
 from ucm.language.node import Notation, converted, in_parentheses
 from ucm.language.objective import PenaltySum, ScaledPenalty, multiplied, summed
 from ucm.language.parameter import Scalar, Scope
@@ -104,9 +105,13 @@ class Quadratic(ProximalPenalty):
         with np.errstate(over="ignore"):  # inf bounds nothing
             return 0.25 * float(((V.T @ z) ** 2 / e).sum())
 
-    def project_onto_domain_cone(self, z: Vec) -> Vec:
+    @functools.cached_property
+    def _cone(self) -> PolyhedralCone | None:
         V = self.factors[1]
-        return z if V.shape[1] == z.size else V @ (V.T @ z)
+        return PolyhedralCone(lines=V) if V.shape[1] < V.shape[0] else None
+
+    def domain_cone(self) -> PolyhedralCone | None:
+        return self._cone
 
     def gauge(self, z: Vec) -> float:
         distance = np.abs(self.project_onto_domain_cone(z) - z).max(initial=0.0)

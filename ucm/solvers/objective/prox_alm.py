@@ -33,9 +33,10 @@ from ucm.forms.bound import times
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, GeneralComposite, WorstTerm, curvature
 from ucm.forms.solver import Answer, Session, Solver
+from ucm.language.cone import Bound
 from ucm.language.contracts import Jacobian, SemiSmooth, jacobian
 from ucm.language.domains.separable_constraint import KKTPoint, SimplexSublevelSet
-from ucm.language.terms import Bound, ConvexLoss
+from ucm.language.terms import ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet, TailActiveSet
 from ucm.solvers.objective.orthant_step import iterate

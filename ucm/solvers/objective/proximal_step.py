@@ -36,9 +36,9 @@ from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
+from ucm.language.cone import Bound
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint, constraints_of
-from ucm.language.terms import Bound
 from ucm.numerics.newton_steps import line_search, ridge_solve
 from ucm.solvers.objective.quadratic_models import (
     Columns,

@@ -1,0 +1,99 @@
+"""Polyhedral cones: the sum of the cone of a box, of lines and of rays, with its projection and its faces."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from ucm.data.linear_map import Vec
+
+Bound = float | Vec
+"""A bound for all coordinates, or an array with a bound for each coordinate."""
+_ROUNDING = 1e-12  # of the largest singular value of lines, and of a ray: what counts as 0
+
+
+def nonnegative_least_squares(A: NDArray[np.float64], b: Vec) -> tuple[Vec, float]:
+    """Return the x >= 0 of least `||A x - b||`, and this distance; NaN if b overflows."""
+    if not np.isfinite(b).all():  # which nnls refuses
+        return np.full(A.shape[1], np.nan), np.nan
+    if not A.shape[1]:  # which crashes nnls
+        return np.zeros(0), float(np.linalg.norm(b))
+    try:
+        return scipy.optimize.nnls(A, b)
+    except RuntimeError:  # its limit of steps
+        x = scipy.optimize.lsq_linear(A, b, (0.0, np.inf), method="bvls").x
+        return x, float(np.linalg.norm(A @ x - b))
+
+
+@dataclass(frozen=True, eq=False)
+class PolyhedralCone:
+    """The cone `{x + L s + G u}` of a box's points x and multiples, numbers s, and u >= 0.
+
+    lower, upper : the bounds of the box, `lower <= 0 <= upper`; the cone has the signs of its points
+    lines, rays : the columns of L and of G; None for none
+    """
+
+    lower: Bound = 0.0
+    upper: Bound = 0.0
+    lines: NDArray[np.float64] | None = None
+    rays: NDArray[np.float64] | None = None
+
+    def __add__(self, other: PolyhedralCone) -> PolyhedralCone:
+        def both(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+            return b if a is None else a if b is None else np.hstack([a, b])
+
+        lines, rays = both(self.lines, other.lines), both(self.rays, other.rays)
+        return PolyhedralCone(self.lower + other.lower, self.upper + other.upper, lines, rays)
+
+    @functools.cached_property
+    def _generators(self) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[Any]]:
+        """The coordinates that are not free, an orthonormal basis of lines in them, and orthogonal rays."""
+        n = next(M.shape[0] for M in (self.lines, self.rays) if M is not None)
+        up, down = (np.broadcast_to(x, n) for x in (np.asarray(self.upper) > 0, np.asarray(self.lower) < 0))
+        at = np.flatnonzero(~(up & down))
+        rays = (np.diag(1.0 * up - down)[:, up ^ down], *(() if self.rays is None else (self.rays,)))
+        Q, G = np.empty((at.size, 0)), np.hstack(rays)[at]
+        if self.lines is not None:
+            U, s, _ = np.linalg.svd(self.lines[at], full_matrices=False)
+            Q = U[:, s > _ROUNDING * s.max(initial=0.0)]
+            size = np.linalg.norm(G, axis=0)
+            G = G - Q @ (Q.T @ G)
+            G[:, np.linalg.norm(G, axis=0) <= _ROUNDING * size] = 0.0
+        return at, Q, G
+
+    def face(self, z: Vec) -> tuple[Vec, NDArray[np.intp], NDArray[np.float64]]:
+        """Return the projection p of z, the coordinates that are not free, and the directions there of the
+        least face with p.
+        """
+        at, Q, G = self._generators
+        p, v = z.copy(), z[at]
+        u = nonnegative_least_squares(G, v - Q @ (Q.T @ v))[0]
+        p[at] = Q @ (Q.T @ v) + G @ u
+        return p, at, np.hstack([Q, G[:, u > 0.0]])
+
+    def project(self, z: Vec) -> Vec:
+        """Return the projection of z on the cone."""
+        if self.lines is None and self.rays is None:
+            return np.where(np.where(z > 0.0, self.upper, self.lower) != 0.0, z, 0.0)
+        return self.face(z)[0]
+
+    def generators(self, n: int) -> NDArray[np.float64]:
+        """Return the columns whose sums with factors >= 0 are the points of the cone in R^n."""
+        up, down = (np.broadcast_to(x, n) for x in (np.asarray(self.upper) > 0, np.asarray(self.lower) < 0))
+        lines = () if self.lines is None else (self.lines, -self.lines)
+        rays = () if self.rays is None else (self.rays,)
+        return np.hstack([np.eye(n)[:, up], -np.eye(n)[:, down], *lines, *rays])
+
+
+def decomposed(cones: Sequence[PolyhedralCone], z: Vec) -> list[Vec]:
+    """Return points of the cones with the sum next to z."""
+    columns = [cone.generators(z.size) for cone in cones]
+    u = nonnegative_least_squares(np.hstack(columns), z)[0]
+    ends = np.cumsum([G.shape[1] for G in columns])[:-1]
+    return [G @ x for G, x in zip(columns, np.split(u, ends), strict=True)]
