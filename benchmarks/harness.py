@@ -62,12 +62,14 @@ _READ: dict[str, Callable[[str], Any]] = {
     "peers": lambda text: tuple(text.split(",")),
     "repeats": int,
     "limit": float,
+    "checkout": str,
 }
 _HELP = {
     "sets": "names of data sets, separated by commas",
     "peers": "names of other libraries' solvers, separated by commas",
     "repeats": "number of splits, draws, starts or runs",
     "limit": "time limit of one solver on one set, in seconds",
+    "checkout": "folder of another checkout, with its library built",
 }
 # of sets by name, or by the beginning of their names; of the others "libsvm"
 _ORIGINS = {

@@ -19,7 +19,7 @@ from ucm.compiler.route import choose, fallback_names, fallbacks, label, table, 
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.kernel_options import FeatureFunction
-from ucm.data.options import COUNT, FLAG, TOLERANCE, OptionSpec, optional, options_of, within
+from ucm.data.options import COUNT, FLAG, STARTS, TOLERANCE, OptionSpec, optional, options_of, within
 from ucm.data.validation import scale_hint
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, unknown_option, warn_of
 from ucm.evidence.certificate import is_proven, without_lower_bound
@@ -45,7 +45,7 @@ _SOLUTION = OptionSpec("a Solution", lambda x: x is None or isinstance(x, Soluti
 _LIMIT = optional(COUNT), "leave it out for the default of the solver"
 _OPTIONS: dict[str, tuple[OptionSpec, str]] = {
     "tol": (TOLERANCE, "leave it out for 1e-6"),
-    "n_starts": (COUNT, "leave it out for 1"),
+    "n_starts": (STARTS, "leave it out for 1"),
     "max_iter": _LIMIT,
     "trace": _LIMIT,
     "warm_start": (_SOLUTION, "give the answer of a solve"),
@@ -184,7 +184,7 @@ class Plan:
             reports only, external solvers one: CVXPY passes no callback to Clarabel, ECOS or SCS, and HiGHS
             prints a banner if one is set. Tracing costs time, and does not change the iterates
         warm_start : a solution of a plan of the same shape
-        n_starts : number of starts of a non-convex model
+        n_starts : number of starts of a non-convex model, at most 10,000
         callback : called with every record; returning True stops the solve
         verbose : print a table of the iterations
         bias_rule : "auto", "multipliers", "midpoint", "means", "min_error", "odds", "boundary", "zero"

@@ -37,9 +37,10 @@ def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
     )
 
 
-def integer_from(least: int) -> OptionSpec:
-    """Return the specification of an integer greater than or equal to `least`."""
-    number = within(f"a whole number from {least} on", lambda x: x >= least)
+def integer_from(least: int, most: float = math.inf) -> OptionSpec:
+    """Return the specification of an integer from `least` to `most`."""
+    end = "on" if most == math.inf else f"to {most}"
+    number = within(f"a whole number from {least} {end}", lambda x: least <= x <= most)
     return number._replace(holds=lambda x: (type(x) is int or isinstance(x, Integral)) and number.holds(x))
 
 
@@ -64,6 +65,7 @@ def options_of(function: Callable[..., object]) -> list[str]:
 STOP = one_of("gap", "paper")
 TOLERANCE = within("a number in (0, 1)", lambda x: 0.0 < x < 1.0)
 COUNT = OptionSpec("a positive whole number", integer_from(1).holds)
+STARTS = integer_from(1, 10_000)
 SEED = integer_from(0)
 POSITIVE = within("a positive number", lambda x: 0.0 < x < math.inf)
 SECONDS = within("a positive number of seconds", lambda x: x > 0.0)

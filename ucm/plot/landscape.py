@@ -13,6 +13,7 @@ from scipy.signal import find_peaks
 
 from ucm.compiler.compile import plan_of
 from ucm.data.linear_map import Vec
+from ucm.data.options import integer_from
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ANGLES = 1440  # grid points of the circle
+_STARTS = integer_from(0, 10_000)
 _RTOL = 1e-4  # relative tolerance of the outline of U that defines f
 
 
@@ -67,7 +69,7 @@ class LandscapeDisplay(Display):
         model : uncertainty set or RobustMargin over two features
         X, y : as in `ucm.compile`
         solution : of the model, with the lower bound
-        n_starts : directions at equal angles, from which `solver` descends; 0 for none
+        n_starts : directions at equal angles, from which `solver` descends, at most 10,000; 0 for none
         solver : of the descents; the solver of "auto" may find the global minimum from anywhere
         ax : None for a new figure
         options : class_weight, sample_weight, subgroup and pos_label, as in `ucm.compile`
@@ -102,6 +104,7 @@ class LandscapeDisplay(Display):
 
     @classmethod
     def _of_problem(cls, problem: Problem, n_starts: int, solver: str | Solver) -> LandscapeDisplay:
+        _STARTS.check("LandscapeDisplay", "n_starts", n_starts, "leave it out for 12")
         model, data, solution = problem.model, problem.data, problem.solution
         n = model.set.dimension(data.n)
         if n != 2:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
+from ucm.data.options import COUNT, POSITIVE, SEED, STARTS, STOP, check_fields, optional
 from ucm.errors import ParameterError
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
@@ -42,7 +42,7 @@ class DCA(Solver[DifferenceOfConvex]):
     max_outer
         Limit of convex problems for each start.
     n_starts
-        How many; the first is the convex problem, or the one that is given; with ramp losses of one
+        How many, at most 10,000; the first is the convex problem, or the one that is given; with ramp losses of one
         mu < 1 the second is the convex problem with the convex part of the loss.
     seed
         Of the further starts.
@@ -73,7 +73,7 @@ class DCA(Solver[DifferenceOfConvex]):
             self,
             inner=_INSIDE,
             max_outer=COUNT,
-            n_starts=COUNT,
+            n_starts=STARTS,
             seed=SEED,
             stop=STOP,
             eps=POSITIVE,
