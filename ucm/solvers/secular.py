@@ -139,23 +139,15 @@ def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, monitor: Monitor) -> tup
     if not c.any() or not used:
         return x, all_s
     parts = [S[k] for k in used]
-    if len(used) == 1:
-        X, multipliers = one_ball(parts[0], c, radii[used])
-        x, all_s[used[0]] = X[:, 0], multipliers[0]
-    else:
-        x, all_s[used] = several(parts, c, radii[used], None, monitor)
-    return x, all_s
-
-
-def one_ball(S: Spectrum, c: Vec, radii: Vec) -> tuple[Matrix, Vec]:
-    """Solve the secular equation of one ball for every radius; return the points x in columns, and s.
-
-    s is 1/u, u the root of `||q(u)|| = r` with `q(u) = -(u I + A'A)^-1 A'c`.
-    """
-    values, vectors = S.values, S.vectors
+    if len(used) > 1:
+        x, all_s[used] = _several(parts, c, radii[used], monitor)
+        return x, all_s
+    # s is 1/u, u the root of ||q(u)|| = r with q(u) = -(u I + A'A)^-1 A'c
+    values, vectors = parts[0].values, parts[0].vectors
     b = vectors.T @ c
-    u = secular_root(values, values * b * b, radii, float(values[-1]) / _HUGE)
-    return vectors @ (b[:, None] * (u / (u + values[:, None]))), 1.0 / u
+    u = secular_root(values, values * b * b, radii[used], float(values[-1]) / _HUGE)
+    all_s[used] = 1.0 / u
+    return vectors @ (b * (u / (u + values))), all_s
 
 
 class _Dual(NamedTuple):
@@ -204,9 +196,7 @@ class _Point(NamedTuple):
     factor: Matrix
 
 
-def several(
-    spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
-) -> tuple[Vec, Vec]:
+def _several(spectra: Sequence[Spectrum], c: Vec, radii: Vec, monitor: Monitor) -> tuple[Vec, Vec]:
     """Solve for x and s with several balls, by Newton's method on the dual g(u) over u_k >= 0.
 
     If s_k is at its upper limit, q_k lies inside its ball, and x is orthogonal to the range of A_k up to
@@ -214,8 +204,7 @@ def several(
     """
     dual = _Dual([T.matrix for T in spectra], [T.root for T in spectra], c, radii)
     traces = np.array([T.trace for T in spectra])
-    if s is None:
-        s = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in dual.S])
+    s = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in dual.S])
     x, s = _newton(dual, s, 1e8 / traces, monitor)
     far, tiny = s, float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))
     for _ in range(50 if tiny else 0):  # the ratios of s_k for which no q_k leaves its ball
