@@ -131,16 +131,16 @@ class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite | Move
         """
         answer = self._penalized_once(form, monitor, 1.0)
         value, gap = form.duality_gap(answer)
-        if value == np.inf:  # no unit, and no gap
-            monitor.report(max(1, monitor.iterations), value, float("nan"))
-            return answer
+        if value == np.inf:  # no answer: the unit is the value of the least w
+            w = form.penalty.project_domain(np.zeros(form.n))
+            value = form.value(form.margins(w, 0.0), w)
         for power in (1.0, 0.5):
             limited = monitor.timed_out or not monitor.may_continue
-            if form.tilt or value <= 1e-200 or gap <= 0.5 * monitor.tol * value or limited:
+            if form.tilt or not 1e-200 < value < np.inf or gap <= 0.5 * monitor.tol * value or limited:
                 break
             again = self._penalized_once(form, monitor, value**-power)
             other, remaining = form.duality_gap(again)
-            if remaining < gap:
+            if remaining < gap or gap == np.inf > other:
                 answer, value, gap = again, other, remaining
         monitor.report(max(1, monitor.iterations), value, float("nan"))
         proven = answer.status in _LEFT and gap <= 0.5 * monitor.tol * abs(value)
