@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import IdentityMap, LinearMap, Matrix, MatrixMap, Vec, ZeroMap
+from ucm.data.linear_map import IdentityMap, LinearMap, Matrix, MatrixMap, Vec, zero_map
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
@@ -125,7 +125,7 @@ class DomainImage(UncertaintySet):
         n, dim = A.shape
         first, *coupled = image.pieces
         blocks = [Block(A, first, classes, rows, 0.0 if rows is None else 1.0)]
-        blocks += [Block(ZeroMap(n, dim), D, classes) for D in coupled]
+        blocks += [Block(zero_map(n, dim), D, classes) for D in coupled]
         one, minus, none = IdentityMap(dim), IdentityMap(dim, -1.0), np.zeros(dim)
         meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
         return LoweredSet(image.center, tuple(blocks), tuple(meets))
