@@ -21,7 +21,6 @@ from ucm.data.weights import tagged
 from ucm.errors import DataError, UCMError, brief, missing_extra
 
 _MANY = 1 << 20  # labels at a time
-_IN_MEMORY = 4  # factor of the block size for arrays in memory: threads wait for each other between blocks
 
 
 @contextmanager
@@ -155,10 +154,7 @@ class ArrayRows(FileRows):
             self.nbytes, per_row = 12 * X.nnz, (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
         else:
             self.nbytes, per_row = 8 * self.m * self.n, self.n * X.dtype.itemsize
-        converted = type(X) is not np.ndarray or X.dtype != np.float64
-        self.step = block or block_rows(
-            per_row if converted and not sparse.issparse(X) else per_row / _IN_MEMORY
-        )
+        self.step = block or block_rows(per_row)
 
     @property
     def blocks(self) -> int:
@@ -175,6 +171,7 @@ class ArrayRows(FileRows):
 
 # --- what is opened ----------------------------------------------------------------------------
 def of_group(group: Foreign, y: RowColumns, block: int | None) -> ArrayRows:
+    """Open the array `X` of a group of HDF5 or Zarr; labels, weights and groups are names of arrays there."""
     names = {"label": "y"} if y.label is None else {}
     names |= {k: v for k, v in y.column_names().items() if k != "label"}
     missing = [name for name in ("X", *names.values()) if name not in group]
@@ -187,6 +184,7 @@ def of_group(group: Foreign, y: RowColumns, block: int | None) -> ArrayRows:
 
 
 def of_arrays(X: Foreign, beside: RowColumns, block: int | None) -> ArrayRows:
+    """Open an array, CSR matrix or nested lists, with labels, weights and groups of as many rows."""
     if beside.label is None:
         raise DataError("y: expected one label per row of X, got none; give the labels")
     beside = RowColumns(*map(_read_labels, RowColumns._fields, beside))

@@ -146,10 +146,3 @@ class Moments(NamedTuple):
     def covariance(self) -> NDArray[np.float64]:
         """The 1/m covariance `scatter / total`; exactly 0 for a feature that varies by rounding only."""
         return without_constant(self.scatter / self.total, self.mean)
-
-
-def united(a: Moments | None, b: Moments | None) -> Moments | None:
-    """Return the moments of the union of two sets of samples; the moments of an empty set are None."""
-    if a is None or b is None:
-        return b if a is None else a
-    return a.merged(b)

@@ -58,7 +58,7 @@ def open_rows(
     threads : int, optional
         The number of threads that read; at most four by default.
     block : int, optional
-        Rows of a block; by default about 8 MB of rows, of float64 arrays and CSR matrices in memory 32.
+        Rows of a block; by default about 8 MB of rows.
     timeout : float, optional
         Seconds that workers of Dask may take for a round, or for the next block that they read; 600 by
         default.

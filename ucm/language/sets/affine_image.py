@@ -101,7 +101,8 @@ class DomainImage(UncertaintySet):
 
     def _bound(self, data: Data) -> BoundImage:
         (c, domain), A, samples = self.declared(), self.map(data), self.sample_weights(data)
-        center = np.zeros(A.shape[0]) if isinstance(c, Origin) else c.evaluate(data)
+        # zeros without memory, as the image of every value of a parameter is kept with the samples
+        center = np.broadcast_to(0.0, A.shape[0]) if isinstance(c, Origin) else c.evaluate(data)
         if samples is None:
             return BoundImage(A, center, [*domain.intersected()])
         domains = [D.bind(samples) for D in domain.intersected()]
@@ -128,7 +129,7 @@ class DomainImage(UncertaintySet):
         blocks += [Block(zero_map(n, dim), D, classes) for D in coupled]
         one, minus, none = IdentityMap(dim), IdentityMap(dim, -1.0), np.zeros(dim)
         meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
-        return LoweredSet(image.center, tuple(blocks), tuple(meets))
+        return LoweredSet(np.array(image.center), tuple(blocks), tuple(meets))
 
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         image = self.bound(data)
