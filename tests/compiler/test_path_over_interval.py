@@ -214,7 +214,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "tol": (nu_svm(0.3), {"nu": "all", "tol": 1e-3}, "got tol"),
     "empty": (nu_svm(0.3), {"nu": "all", "between": (0.3, 0.95)}, "U is empty beyond"),
     "zero": (nu_svm(0.3), {"nu": "all", "between": (0.01, 0.5)}, "0 lies in U"),
-    "below 0": (nu_svm(0.3), {"nu": "all", "between": (-0.1, 0.5)}, "nu is positive"),
+    "below 0": (nu_svm(0.3), {"nu": "all", "between": (-0.1, 0.5)}, "positive numbers"),
     "backwards": (nu_svm(0.3), {"nu": "all", "between": (0.5, 0.3)}, "the smaller first"),
     "relative": (nu_svm(ucm.Param("nu", 0.5, relative=True)), {"nu": "all"}, "got the relative nu"),
 }

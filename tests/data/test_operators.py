@@ -19,9 +19,9 @@ from ucm.data.linear_map import (
     MatrixMap,
     SampleMap,
     VStack,
-    ZeroMap,
     centered_map,
     row_norms,
+    zero_map,
 )
 from ucm.data.moments import weighted_sums
 
@@ -45,7 +45,7 @@ MAPS: dict[str, tuple[LinearMap, np.ndarray]] = {
     "matrix": (MatrixMap(M), M),
     "sparse matrix": (MatrixMap(CSR(M)), M),
     "identity": (IdentityMap(4, -0.5), -0.5 * np.eye(4)),
-    "zero": (ZeroMap(4, 9), np.zeros((4, 9))),
+    "zero": (zero_map(4, 9), np.zeros((4, 9))),
     "composed": (ComposedMap(SampleMap(X, S), M, 2.0), 2.0 * M @ (X.T * S)),
     "composed, sparse outside": (ComposedMap(SampleMap(X), CSR(M)), M @ X.T),
     "composed, sparse inside": (ComposedMap(SampleMap(CSR(X)), M), M @ X.T),
@@ -57,7 +57,7 @@ MAPS: dict[str, tuple[LinearMap, np.ndarray]] = {
     "rows": (VStack([(2.0, 4, SampleMap(X)), (1.0, 3, None), (0.5, 2, MatrixMap(K))], 9),
              np.vstack([2 * X.T, np.zeros((3, 9)), 0.5 * K])),
     "one row": (VStack([(2.0, 4, SampleMap(CSR(X)))], 9), 2 * X.T),
-    "rows of zeros": (VStack([(1.0, 2, None), (3.0, 4, ZeroMap(4, 9))], 9), np.zeros((6, 9))),
+    "rows of zeros": (VStack([(1.0, 2, None), (3.0, 4, zero_map(4, 9))], 9), np.zeros((6, 9))),
     "rows of one map": (
         VStack([(2.0, 4, TWICE), (1.0, 3, None), (1.0, 4, TWICE.scaled(-0.5))], 9),
         np.vstack([2 * X.T, np.zeros((3, 9)), -0.5 * X.T]),
@@ -124,7 +124,7 @@ def test_the_cost_is_that_of_stored_entries() -> None:
     assert SampleMap(X).entries == 36 and SampleMap(CSR(X)).entries == np.count_nonzero(X)
     assert centered_map(CSR(X), X.mean(0)).entries == np.count_nonzero(X)
     assert HStack(SampleMap(X), SampleMap(X)).entries == 72
-    assert ZeroMap(3, 4).entries == 0
+    assert zero_map(3, 4).entries == 0
     assert ComposedMap(SampleMap(X), M).entries == 36 + 12
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.audits.reading import Answer, Statement
+from ucm.audits.reading import Answer, Options, Statement
 from ucm.audits.registry import Part, family_of, innermost, not_fitted, parts_of
 from ucm.audits.report import Audit, AuditedProblem
 from ucm.compiler.compile import compile
@@ -215,7 +214,7 @@ def _problem(
 
 
 def _compared(
-    name: str, model: Any, answer: Answer, X: Matrix, y: Vec, weights: Vec | None, options: dict[str, Any],
+    name: str, model: Any, answer: Answer, X: Matrix, y: Vec, weights: Vec | None, options: Options,
     tol: float, time_limit: float | None,
 ) -> AuditedProblem:  # fmt: skip
     """Return an answer beside the optimum: certify it, solve the problem, and compare."""
@@ -225,8 +224,8 @@ def _compared(
     c, multipliers = answer.coefficients, answer.multipliers
     if multipliers is None and c is not None:
         multipliers = y * c
-    scores = _scores(answer, X, options)
-    if isinstance(model, UncertaintySet) and c is not None:
+    scores, is_set = _scores(answer, X, options), isinstance(model, UncertaintySet)
+    if is_set and c is not None:
         certificate = plan.certify(**given, weights=_normalised(multipliers, y))
         norm = np.sqrt(max(float(c @ (scores - answer.b)), 1e-300))
         counted = slice(None) if weights is None else weights > 0.0
@@ -245,7 +244,7 @@ def _compared(
         solution = plan.solve(tol=tol / 10.0, time_limit=time_limit, bound=False)
     proof, message = solution.certificate, "" if solution.status == "optimal" else solution.message
     lower, upper = max(proof.dual, certificate.dual), min(proof.primal, primal)
-    if isinstance(model, UncertaintySet):
+    if is_set:
         if upper >= 0.0 or (message and -upper < _NOTHING * abs(primal)):
             lower, message = -np.inf, _MEETING  # of LIBSVM's convex problem, which has w = 0 as a point
     elif solution.status == "unattained" or (upper < _NOTHING * primal and not model.penalty.value(w)):
@@ -257,7 +256,7 @@ def _compared(
     )  # fmt: skip
 
 
-def _scores(answer: Answer, X: Matrix, options: Mapping[str, Any]) -> Vec:
+def _scores(answer: Answer, X: Matrix, options: Options) -> Vec:
     """Return the scores of an answer at the samples X of its problem."""
     if answer.w is not None:
         return np.asarray(X @ answer.w).ravel() + answer.b
@@ -290,10 +289,10 @@ def _feasible(multipliers: Vec, model: Objective | UncertaintySet, y: Vec, weigh
     The caps of a set are tested by its certificate.
     """
     top, balance = float(np.abs(multipliers).max(initial=0.0)), abs(float(y @ multipliers))
-    slack, free = _OUTSIDE * top, isinstance(model, UncertaintySet) or model.intercept == "free"
-    slope = (
-        model.loss.slope() if isinstance(model, Objective) and isinstance(model.loss, ConvexLoss) else None
-    )
+    slack, free, slope = _OUTSIDE * top, True, None
+    match model:
+        case Objective(loss=loss, intercept=intercept):
+            free, slope = intercept == "free", loss.slope() if isinstance(loss, ConvexLoss) else None
     caps = np.inf if slope is None else slope * (1.0 if weights is None else weights)
     inside = (multipliers >= -slack) & (multipliers <= caps + slack)
     return bool(inside.all()) and not (free and balance > slack * np.sqrt(y.size))

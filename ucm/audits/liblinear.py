@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ucm.audits.reading import (
+    Estimator,
     Family,
     Statement,
     elastic_net,
@@ -28,7 +29,7 @@ _SVC = {"hinge": Hinge(), "squared_hinge": Hinge(2.0)}
 _RATIOS = {"l2": 0.0, "l1": 1.0}
 
 
-def _linear_svc(estimator: Any) -> Statement:
+def _linear_svc(estimator: Estimator) -> Statement:
     one_of(estimator, "multi_class", {"ovr": True})
     penalty = elastic_net(1.0, one_of(estimator, "penalty", _RATIOS))
     scaling = float(getattr(estimator, "intercept_scaling", 1.0))  # cuML has a switch in its place
@@ -38,7 +39,7 @@ def _linear_svc(estimator: Any) -> Statement:
     return Statement(model, class_weight=estimator.class_weight, rest=False, weighted=_by_weight())
 
 
-def _logistic_regression(estimator: Any) -> Statement:
+def _logistic_regression(estimator: Estimator) -> Statement:
     """State the problem of scikit-learn 1.8 on (l1_ratio, and C = inf for none) or before (penalty).
 
     `LogisticRegressionCV` has its choice in `C_` and `l1_ratio_`, one for all classes or one a class.
@@ -68,7 +69,7 @@ def _by_weight() -> bool:
     return "sample_weight" in inspect.signature(compute_class_weight).parameters
 
 
-def _chosen(estimator: Any, name: str) -> Any:
+def _chosen(estimator: Estimator, name: str) -> Any:
     """Return a parameter, or the value that cross-validation has chosen for all classes."""
     values = set(
         np.ravel(np.asarray(getattr(estimator, f"{name}_", getattr(estimator, name, None)))).tolist()

@@ -7,11 +7,10 @@ margin rho. Of k classes there is one problem for each pair (Chang and Lin, 2011
 from __future__ import annotations
 
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 
-from ucm.audits.reading import Answer, Family, Statement, dense
+from ucm.audits.reading import Answer, Estimator, Family, Statement, dense
 from ucm.data.linear_map import Matrix
 from ucm.errors import DataError
 from ucm.language.losses import Hinge
@@ -19,18 +18,18 @@ from ucm.language.models import nu_svm
 from ucm.language.penalties import L2
 
 
-def _svc(estimator: Any) -> Statement:
+def _svc(estimator: Estimator) -> Statement:
     C = float(estimator.C)
     model = (Hinge() if C == 1.0 else C * Hinge()) + 0.5 * L2()
     return Statement(model, class_weight=estimator.class_weight, kernel=kernel_of(estimator))
 
 
-def _nu_svc(estimator: Any) -> Statement:
+def _nu_svc(estimator: Estimator) -> Statement:
     """State the nu-SVM; LIBSVM takes no weights of classes there, and scikit-learn's are without effect."""
     return Statement(nu_svm(float(estimator.nu)), kernel=kernel_of(estimator))
 
 
-def kernel_of(estimator: Any) -> dict[str, Any]:
+def kernel_of(estimator: Estimator) -> dict[str, object]:
     """Return the kernel options of `ucm.compile`; none for the linear kernel."""
     if estimator.kernel == "linear":
         return {}
@@ -46,26 +45,33 @@ def kernel_of(estimator: Any) -> dict[str, Any]:
     return options
 
 
-def _answers(estimator: Any, X: Matrix) -> list[Answer]:
-    """Return the answers in the layout of `sv_coef`: of the pair (i, j), i in row j - 1, j in row i."""
-    C, support = np.atleast_2d(dense(estimator.dual_coef_)), np.asarray(estimator.support_).ravel()
-    b, linear, k = np.ravel(dense(estimator.intercept_)), estimator.kernel == "linear", len(C) + 1
+def _answers(estimator: Estimator, X: Matrix) -> list[Answer]:
+    """Return the answers of all pairs of classes, from the layout of LIBSVM's `sv_coef`.
+
+    Its columns are the support vectors, sorted by class. Of the pair (i, j) the coefficients of class i stand
+    in row j - 1, and those of class j in row i.
+    """
+    coefficients = np.atleast_2d(dense(estimator.dual_coef_))
+    support = np.asarray(estimator.support_).ravel()
     _check_samples(estimator, X, support)
-    found = []
     ends = np.cumsum([0, *np.ravel(estimator.n_support_)])  # cuML has one number, of two classes
-    of = [slice(*span) for span in pairwise(ends)]
-    for p, (i, j) in enumerate(combinations(range(k), 2)):
+    columns = [slice(*span) for span in pairwise(ends)]
+    classes, answers = len(coefficients) + 1, []
+    pairs = zip(combinations(range(classes), 2), np.ravel(dense(estimator.intercept_)), strict=True)
+    for (i, j), b in pairs:
         c = np.zeros(X.shape[0])
-        if k == 2:
-            c[support] = C[0]
+        if classes == 2:
+            c[support] = coefficients[0]
+            i, j = 1, 0  # scikit-learn turns the signs of two classes
         else:
-            c[support[of[i]]], c[support[of[j]]] = C[j - 1, of[i]], C[i, of[j]]
-        w = np.asarray(X.T @ c).ravel() if linear else None
-        found.append(Answer(*((1, 0) if k == 2 else (i, j)), float(b[p]), w, c))
-    return found
+            c[support[columns[i]]] = coefficients[j - 1, columns[i]]
+            c[support[columns[j]]] = coefficients[i, columns[j]]
+        w = np.asarray(X.T @ c).ravel() if estimator.kernel == "linear" else None
+        answers.append(Answer(i, j, float(b), w, c))
+    return answers
 
 
-def _check_samples(estimator: Any, X: Matrix, support: np.ndarray) -> None:
+def _check_samples(estimator: Estimator, X: Matrix, support: np.ndarray) -> None:
     """Raise `DataError` if X does not hold the support vectors at their places."""
     remedy = "give the samples of the fit in their order, as the multipliers are of them"
     if support.size and int(support.max()) >= X.shape[0]:

@@ -5,9 +5,7 @@ The first has least squares on the labels -1 and +1, the second a mean loss plus
 
 from __future__ import annotations
 
-from typing import Any
-
-from ucm.audits.reading import Family, Statement, elastic_net, linear_answers, objective, one_of
+from ucm.audits.reading import Estimator, Family, Statement, elastic_net, linear_answers, objective, one_of
 from ucm.language.losses import Hinge, HuberHinge, LeastSquares, Logistic
 from ucm.language.penalties import L2, NonNegative
 
@@ -20,7 +18,7 @@ _LOSSES = {
 }
 
 
-def _ridge(estimator: Any) -> Statement:
+def _ridge(estimator: Estimator) -> Statement:
     alpha = float(getattr(estimator, "alpha_", getattr(estimator, "alpha", 0.0)))
     R = alpha * L2()
     if getattr(estimator, "positive", False):
@@ -29,7 +27,7 @@ def _ridge(estimator: Any) -> Statement:
     return Statement(model, class_weight=estimator.class_weight)
 
 
-def _sgd(estimator: Any) -> Statement:
+def _sgd(estimator: Estimator) -> Statement:
     ratios = {"l2": 0.0, "l1": 1.0, "elasticnet": estimator.l1_ratio, None: 0.0}
     ratio = one_of(estimator, "penalty", ratios)
     R = elastic_net(0.0 if estimator.penalty is None else float(estimator.alpha), float(ratio))

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.audits.reading import dense
+from ucm.audits.reading import Estimator, Options, dense
 from ucm.data.linear_map import Matrix
 from ucm.errors import DataError, ParameterError, unknown_option
 
@@ -31,7 +29,7 @@ def _named(kind: str, **attributes: object) -> SimpleNamespace:
     return type(kind, (SimpleNamespace,), {})(**attributes)
 
 
-def of_package(model: Any, X: Matrix, params: Mapping[str, Any]) -> Any:
+def of_package(model: Estimator, X: Matrix, params: Options) -> Estimator:
     """Return a model of the package `libsvm` or `liblinear` by its saved text, and the weights of classes."""
     p, kind = model.param, type(model).__name__
     package = sys.modules[type(model).__module__]
@@ -48,7 +46,7 @@ def of_package(model: Any, X: Matrix, params: Mapping[str, Any]) -> Any:
         return of_file(path, X, {"C": p.C, "nu": p.nu, **params})
 
 
-def of_file(path: str | Path, X: Matrix, params: Mapping[str, Any]) -> Any:
+def of_file(path: str | Path, X: Matrix, params: Options) -> Estimator:
     """Return the model of a text file over the samples X; `params` has C or nu, and class_weight."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -73,7 +71,7 @@ def of_file(path: str | Path, X: Matrix, params: Mapping[str, Any]) -> Any:
     return read(head, [line.split() for line in lines[at + 1 :] if line.strip()], X, common)
 
 
-def _liblinear(head: dict[str, str], rows: list[list[str]], X: Matrix, common: dict[str, Any]) -> Any:
+def _liblinear(head: dict[str, str], rows: list[list[str]], X: Matrix, common: Options) -> Estimator:
     penalty, _, name = head["solver_type"].partition("R_")
     loss, bias = _LOSSES.get(name.removesuffix("_DUAL"), ""), float(head["bias"])
     if not loss or penalty not in ("L1", "L2"):
@@ -93,7 +91,7 @@ def _liblinear(head: dict[str, str], rows: list[list[str]], X: Matrix, common: d
     )  # fmt: skip
 
 
-def _libsvm(head: dict[str, str], rows: list[list[str]], X: Matrix, common: dict[str, Any]) -> Any:
+def _libsvm(head: dict[str, str], rows: list[list[str]], X: Matrix, common: Options) -> Estimator:
     kind = {"c_svc": "LibsvmSVC", "nu_svc": "LibsvmNuSVC"}.get(head["svm_type"])
     if kind is None:
         raise ParameterError(

@@ -18,6 +18,11 @@ from ucm.language.objective import Objective, multiplied
 from ucm.language.penalties import L1, L2
 from ucm.language.terms import Loss, Penalty
 
+Estimator = Any
+"""An estimator of any library, fitted or not, whose class is known by its name and attributes."""
+Options = Mapping[str, Any]
+"""The kernel options of `ucm.compile`, or parameters of a model that its file does not hold."""
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -37,7 +42,7 @@ class Statement:
     class_weight: object = None
     rest: bool = True
     weighted: bool = False
-    kernel: Mapping[str, Any] = field(default_factory=dict)
+    kernel: Options = field(default_factory=dict)
     note: str = ""
 
     def declared(self, m: float) -> Objective | UncertaintySet:
@@ -99,8 +104,8 @@ class Family:
 
     names: tuple[str, ...]
     attributes: tuple[str, ...]
-    state: Callable[[Any], Statement]
-    answers: Callable[[Any, Matrix], list[Answer]]
+    state: Callable[[Estimator], Statement]
+    answers: Callable[[Estimator, Matrix], list[Answer]]
     fitted: str = "coef_"
     drops: bool = False
 
@@ -110,7 +115,7 @@ class Family:
         return bool(names & {*self.names}) and all(hasattr(estimator, name) for name in self.attributes)
 
 
-def linear_answers(estimator: Any, X: Matrix) -> list[Answer]:
+def linear_answers(estimator: Estimator, X: Matrix) -> list[Answer]:
     """Return the rows of `coef_` and `intercept_`: of two classes one row, positive for `classes_[1]`."""
     W = np.atleast_2d(dense(estimator.coef_))
     if W.shape[1] != X.shape[1]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.audits import liblinear, libsvm, linear_models, models, skglm
-from ucm.audits.reading import Family
+from ucm.audits.reading import Estimator, Family, Options
 from ucm.data.validation import part_of, read
 from ucm.errors import DataError, ParameterError, brief
 
@@ -32,7 +31,7 @@ _REMEDY = "declare its problem, and write ucm.compile(model, X, y).certify(w=, b
 class Part(NamedTuple):
     """A fitted estimator with the samples that it saw, the indices of them, and its name among others."""
 
-    estimator: Any
+    estimator: Estimator
     X: Any
     y: NDArray
     rows: NDArray[np.intp]
@@ -49,7 +48,7 @@ def family_of(estimator: object) -> Family:
     raise ParameterError(f"audit: {name}: unknown: {why}; {_REMEDY}")
 
 
-def innermost(estimator: Any) -> Any:
+def innermost(estimator: Estimator) -> Estimator:
     """Return the estimator inside pipelines and searches, fitted where those are."""
     while True:
         if hasattr(estimator, "steps"):
@@ -62,7 +61,7 @@ def innermost(estimator: Any) -> Any:
             return estimator
 
 
-def parts_of(estimator: Any, X: Any, y: NDArray, params: Mapping[str, Any], name: str = "") -> list[Part]:
+def parts_of(estimator: Estimator, X: Any, y: NDArray, params: Options, name: str = "") -> list[Part]:
     """Return the estimators inside pipelines, searches and reductions, with the samples that reach them."""
     if isinstance(estimator, str | Path):
         return [Part(models.of_file(estimator, read(X), params), X, y, np.arange(y.size), name)]
@@ -93,7 +92,7 @@ def parts_of(estimator: Any, X: Any, y: NDArray, params: Mapping[str, Any], name
     return [Part(estimator, X, y, np.arange(y.size), name)]
 
 
-def _reduced(estimator: Any, pairs: bool, X: Any, y: NDArray) -> list[Part]:
+def _reduced(estimator: Estimator, pairs: bool, X: Any, y: NDArray) -> list[Part]:
     """Return the parts of a reduction to two classes, whose estimators have the labels 0 and 1."""
     if not hasattr(estimator, "estimators_"):
         raise not_fitted(estimator, "estimators_")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ucm.audits.reading import (
     Answer,
+    Estimator,
     Family,
     Statement,
     dense,
@@ -28,7 +28,7 @@ from ucm.language.losses import Hinge, Logistic
 from ucm.language.penalties import L1, L2
 from ucm.language.terms import Penalty
 
-_PENALTIES: dict[str, Callable[[Any], Penalty]] = {
+_PENALTIES: dict[str, Callable[[Estimator], Penalty]] = {
     "L1": lambda R: elastic_net(R.alpha, 1.0),
     "L2": lambda R: elastic_net(R.alpha, 0.0),
     "L1_plus_L2": lambda R: elastic_net(R.alpha, R.l1_ratio),
@@ -36,16 +36,16 @@ _PENALTIES: dict[str, Callable[[Any], Penalty]] = {
 }
 
 
-def _linear_svc(estimator: Any) -> Statement:
+def _linear_svc(estimator: Estimator) -> Statement:
     return Statement(objective(float(estimator.C), Hinge(), 0.5 * L2(), False))
 
 
-def _sparse_logistic_regression(estimator: Any) -> Statement:
+def _sparse_logistic_regression(estimator: Estimator) -> Statement:
     R = elastic_net(float(estimator.alpha), float(getattr(estimator, "l1_ratio", 1.0)))
     return Statement(objective(1.0, Logistic(), R, estimator.fit_intercept), mean=True)
 
 
-def _generalized(estimator: Any) -> Statement:
+def _generalized(estimator: Estimator) -> Statement:
     fit, R, solver = estimator.datafit, estimator.penalty, estimator.solver
     names = type(fit).__name__, type(R).__name__
     if names == ("QuadraticSVC", "IndicatorBox"):
@@ -57,7 +57,7 @@ def _generalized(estimator: Any) -> Statement:
     return Statement(objective(1.0, Logistic(), _PENALTIES[names[1]](R), intercept), mean=True)
 
 
-def _answers(estimator: Any, X: Matrix) -> list[Answer]:
+def _answers(estimator: Estimator, X: Matrix) -> list[Answer]:
     """Return the linear answers with the multipliers of the dual, one row for each problem."""
     found, dual = linear_answers(estimator, X), getattr(estimator, "dual_coef_", None)
     if dual is None:

@@ -42,11 +42,14 @@ _COARSE = 0.3  # of the tolerance: the gap over the rows in memory
 
 def of_vertices(U: Node) -> bool:
     """True if the samples of a set enter only through means, covariances and whole hulls, without groups."""
-    if isinstance(U, Hull) and U.weights not in (None, Simplex()):
-        return False
-    if isinstance(U, Mean | Covariance | Hull):
-        return isinstance(U.samples, Samples) and U.samples.label is None
-    return not isinstance(U, SampleNode) and all(map(of_vertices, U.children()))
+    match U:
+        case Mean(samples=Samples(label=None)) | Covariance(samples=Samples(label=None)):
+            return True
+        case Hull(samples=Samples(label=None), weights=None | Simplex()):
+            return True
+        case Hull() | SampleNode():
+            return False
+    return all(map(of_vertices, U.children()))
 
 
 class _Recorded(SampleMap):

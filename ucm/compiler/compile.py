@@ -35,7 +35,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective, as_declared
 from ucm.language.per_sample import PerSample, check_quantities
 from ucm.language.robust import RobustMargin
-from ucm.language.statistics.samples import SampleNode, kinds_of
+from ucm.language.statistics.samples import Samples, kinds_of
 from ucm.ranges.relative_sizes import with_numbers
 
 
@@ -190,8 +190,9 @@ def plan_of(
     if data.per_sample or model.nodes_of_type(PerSample):
         check_quantities(model, data.per_sample)
     if data.source is None:
-        for samples in model.nodes_of_type(SampleNode):
-            samples.rows(data)  # refuses a group without samples before any computation
+        for samples in model.nodes_of_type(Samples):
+            if samples.label is not None:
+                samples.rows(data)  # refuses a group without samples before any computation
     with data.overflow_guard():
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram))

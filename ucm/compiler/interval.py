@@ -359,21 +359,17 @@ def path_over_interval(
 def _ends(hulls: _MovingCaps, between: Sequence[float]) -> tuple[float, float]:
     ends = numbers_in(between)
     low, high = ends if len(ends) == 2 else (math.nan, math.nan)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if not 0.0 < low < high < math.inf:
         raise ParameterError(
-            f"path: between is a pair of numbers, the smaller first, got {brief(between)}; write "
+            f"path: between is a pair of positive numbers, the smaller first, got {brief(between)}; write "
             "between=(0.2, 0.4)"
         )
-    c = sorted(hulls.size.derived(v) if v > 0.0 else math.inf for v in (low, high))
+    c = sorted(hulls.size.derived(v) for v in (low, high))
     if not c[0] >= hulls.least * (1.0 - 1e-9):
         end = hulls.value(hulls.least)
         raise ParameterError(
             f"path: between={brief(tuple(between))} leaves the admissible interval of {hulls.name}: U is "
             f"empty beyond {end:.6g}; end there"
-        )
-    if not math.isfinite(c[1]):
-        raise ParameterError(
-            f"path: between={brief(tuple(between))}: {hulls.name} is positive; begin above 0"
         )
     return max(c[0], hulls.least), c[1]
 

@@ -77,7 +77,15 @@ def warm_start_error(same: str) -> ParameterError:
 
 @dataclass(frozen=True)
 class Recovered:
-    """The parts of a `Solution` that are recovered from a certified answer."""
+    """The parts of a `Solution` that are recovered from a certified answer.
+
+    Attributes
+    ----------
+    expansion : w as a function of samples by a kernel, or of approximate features
+    normal : w in the features, where it is in another space; None where it is the same
+    make_weights, make_summand_points : functions of what takes a pass or more, called when it is read
+    multipliers : of the constraints of w
+    """
 
     w: Vec | None
     b: float | None
@@ -171,13 +179,15 @@ class BoundModel:
     @property
     def kind(self) -> str:
         """The kind of problem, by which `ucm.compiler.compile.LOWERINGS` lists the lowerings."""
-        if isinstance(self.model, Objective):
-            special = {"flips": "objective with label flips", "envelope": "objective of few features"}
-            words = (word for need, word in special.items() if need in self.model.needs)
-            return "objective over rows" if self.data.source is not None else next(words, "objective")
-        if self.data.source is not None:
-            return "set over rows"
-        return "set by lam" if by_lam(self.model) else "set"
+        over_rows = self.data.source is not None
+        match self.model:
+            case Objective() if over_rows:
+                return "objective over rows"
+            case Objective(needs=needs) if "flips" in needs:
+                return "objective with label flips"
+            case Objective(needs=needs):
+                return "objective of few features" if "envelope" in needs else "objective"
+        return "set over rows" if over_rows else "set by lam" if by_lam(self.model) else "set"
 
     @property
     def hides_features(self) -> bool:

@@ -149,13 +149,14 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
 
     With `curved`, hulls with weights in a ball count too.
     """
-    if isinstance(U, Combination):
-        return all(is_number(L) and of_hulls(V, curved) for V, L in U.terms())
-    if not isinstance(U, Hull) or not isinstance(U.samples, Samples):
-        return False
-    capped = CappedSimplex | Simplex | None
-    kinds = capped | SimplexDomain | NormBall | Box if curved else capped
-    return isinstance(U.weights, kinds)
+    match U:
+        case Combination():
+            return all(is_number(L) and of_hulls(V, curved) for V, L in U.terms())
+        case Hull(samples=Samples(), weights=None | Simplex() | CappedSimplex()):
+            return True
+        case Hull(samples=Samples(), weights=SimplexDomain() | NormBall() | Box()):
+            return curved
+    return False
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
@@ -520,9 +521,12 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 # --- the choice of the statistics ----------------------------------------------------------------
 def of_statistics(U: Node) -> bool:
     """True if the samples of a set enter only through means and covariances."""
-    if isinstance(U, Mean | Covariance):
-        return isinstance(U.samples, Samples)
-    return not isinstance(U, SampleNode) and all(map(of_statistics, U.children()))
+    match U:
+        case Mean(samples=Samples()) | Covariance(samples=Samples()):
+            return True
+        case SampleNode():
+            return False
+    return all(map(of_statistics, U.children()))
 
 
 def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight) -> Data:

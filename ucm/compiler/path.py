@@ -238,11 +238,11 @@ def path(
         raise unknown_option("path", unknown, [*words, *options_of(path)], params)
     columns = getattr(X, "columns", None)
     features = None if columns is None else tuple(map(str, columns))
-    every = [n for n in declared.params() if str(options.get(n)) == "all"]
-    if every:
-        name, reserved = every[0], {"n_values": n_values, "kernel": kernel}
-        options |= {word: x for word, x in reserved.items() if x is not None}
-        options |= {} if solver in ("auto", "active-set") else {"solver": solver}
+    over_interval = [n for n in params if str(options.get(n)) == "all"]
+    if over_interval:
+        name, other_solver = over_interval[0], None if solver in ("auto", "active-set") else solver
+        unused = {"n_values": n_values, "kernel": kernel, "solver": other_solver}
+        options |= {word: x for word, x in unused.items() if x is not None}  # which are refused there
         data, over = path_over_interval(
             declared, X, y, name, options, eps, between, progress, limit_from(time_limit, began)
         )

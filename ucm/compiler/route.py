@@ -265,10 +265,11 @@ def label(solver: Solver) -> str:
 
 def requested_solvers(requested: str | Solver, form: type) -> list[Solver]:
     """Return the solvers of the requested name or instance that take a type of form; none for "auto"."""
-    if requested == "auto":
-        return []
-    if isinstance(requested, Solver):
-        return [requested] if form in requested.takes else []
+    match requested:
+        case "auto":
+            return []
+        case Solver():
+            return [requested] if form in requested.takes else []
     return [r.solver for r in ROUTES if r.solver.name == requested and form in r.solver.takes]
 
 
@@ -358,11 +359,14 @@ def _around(form: DifferenceOfConvex | BestSubset, requested: str | Solver) -> S
 
 def check_asked(requested: object) -> None:
     """Raise `ParameterError` if the option `solver` is neither a name nor a solver."""
-    if isinstance(requested, str):
-        return
-    if not isinstance(requested, Solver) or not isinstance(getattr(requested, "name", None), str):
-        hint = "an instance of it" if isinstance(requested, type) else "a solver instance with a `name`"
-        raise ParameterError(f'solver: expected "auto", a name, or {hint}; got {brief(requested)}')
+    match requested:
+        case str() | Solver(name=str()):
+            return
+        case type():
+            hint = "an instance of it"
+        case _:
+            hint = "a solver instance with a `name`"
+    raise ParameterError(f'solver: expected "auto", a name, or {hint}; got {brief(requested)}')
 
 
 def unknown(requested: str | Solver, forms: Sequence[object]) -> ParameterError | SolverError:

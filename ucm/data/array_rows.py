@@ -10,19 +10,17 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ucm.data.columns import Features, RowColumns
+from ucm.data.columns import Features, Foreign, RowColumns
 from ucm.data.source import Block, BlockSource, block_rows
 from ucm.data.validation import SAID, check_table, library_of, refuse_unsound
 from ucm.data.weights import tagged
 from ucm.errors import DataError, UCMError, brief, missing_extra
 
 _MANY = 1 << 20  # labels at a time
-_IN_MEMORY = 4  # factor of the block size for arrays in memory: threads wait for each other between blocks
 
 
 @contextmanager
@@ -40,7 +38,7 @@ def reading(path: Path | None) -> Iterator[None]:
         ) from error
 
 
-def library(name: str, part: str | None = None) -> Any:
+def library(name: str, part: str | None = None) -> Foreign:
     """Import and return an optional module, after importing its submodule `part`, if given."""
     try:
         module = import_module(name)
@@ -64,7 +62,7 @@ def signature_of(path: Path) -> Signature:
     return len(parts), sum(sizes), sum(times)
 
 
-def _signatures(X: Any) -> dict[Path, Signature]:
+def _signatures(X: Foreign) -> dict[Path, Signature]:
     """Return {path: signature} of the file or folder that backs an array; {} for an array in memory."""
     owner, path = library_of(X), None
     if isinstance(X, np.memmap):
@@ -77,7 +75,7 @@ def _signatures(X: Any) -> dict[Path, Signature]:
     return {Path(path).resolve(): signature_of(Path(path))}
 
 
-def _by_reads(X: Any) -> Any:
+def _by_reads(X: Foreign) -> Foreign:
     """Return a `_MappedFile` for a contiguous memory map that is no view, any other array unchanged.
 
     Access to a memory map of a truncated file kills the process, and its pages count as process memory.
@@ -132,7 +130,7 @@ class FileRows(BlockSource):
         """Yield (samples, labels) of the parts of a block; may raise errors of the file-format library."""
 
     @abstractmethod
-    def label_parts(self) -> Iterator[Any]:
+    def label_parts(self) -> Iterator[Foreign]:
         """Yield the labels in parts, perhaps without repetitions; may raise as `parts`."""
 
     def check(self) -> None:
@@ -147,7 +145,7 @@ class FileRows(BlockSource):
 class ArrayRows(FileRows):
     """Row source over an array that supports row slices: NumPy, CSR, memory map, HDF5 or Zarr."""
 
-    def __init__(self, X: Any, beside: RowColumns, block: int | None) -> None:
+    def __init__(self, X: Foreign, beside: RowColumns, block: int | None) -> None:
         self.signatures = {k: v for part in (X, *beside) for k, v in _signatures(part).items()}
         self.X, self.beside = _by_reads(X), RowColumns(*map(_by_reads, beside))
         self.tags = beside.tags
@@ -156,10 +154,7 @@ class ArrayRows(FileRows):
             self.nbytes, per_row = 12 * X.nnz, (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
         else:
             self.nbytes, per_row = 8 * self.m * self.n, self.n * X.dtype.itemsize
-        converted = type(X) is not np.ndarray or X.dtype != np.float64
-        self.step = block or block_rows(
-            per_row if converted and not sparse.issparse(X) else per_row / _IN_MEMORY
-        )
+        self.step = block or block_rows(per_row)
 
     @property
     def blocks(self) -> int:
@@ -170,12 +165,13 @@ class ArrayRows(FileRows):
         X = self.X[start:end]
         yield X if sparse.issparse(X) else np.asarray(X), tagged(*self.beside.parts(start, end))
 
-    def label_parts(self) -> Iterator[Any]:
+    def label_parts(self) -> Iterator[Foreign]:
         return (np.asarray(self.beside.label[i : i + _MANY]) for i in range(0, self.m, _MANY))
 
 
 # --- what is opened ----------------------------------------------------------------------------
-def of_group(group: Any, y: RowColumns, block: int | None) -> ArrayRows:
+def of_group(group: Foreign, y: RowColumns, block: int | None) -> ArrayRows:
+    """Open the array `X` of a group of HDF5 or Zarr; labels, weights and groups are names of arrays there."""
     names = {"label": "y"} if y.label is None else {}
     names |= {k: v for k, v in y.column_names().items() if k != "label"}
     missing = [name for name in ("X", *names.values()) if name not in group]
@@ -187,7 +183,8 @@ def of_group(group: Any, y: RowColumns, block: int | None) -> ArrayRows:
     return of_arrays(group["X"], y._replace(**{k: group[v] for k, v in names.items()}), block)
 
 
-def of_arrays(X: Any, beside: RowColumns, block: int | None) -> ArrayRows:
+def of_arrays(X: Foreign, beside: RowColumns, block: int | None) -> ArrayRows:
+    """Open an array, CSR matrix or nested lists, with labels, weights and groups of as many rows."""
     if beside.label is None:
         raise DataError("y: expected one label per row of X, got none; give the labels")
     beside = RowColumns(*map(_read_labels, RowColumns._fields, beside))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,10 @@ import numpy as np
 from ucm.data.validation import SAID, library_of, no_entry, vector
 from ucm.errors import DataError, brief
 
+Foreign = Any
+"""An object of pyarrow, h5py, Zarr, Dask, pandas or Polars, whose types are not imported."""
+Column = Any
+"""The labels, weights or groups of rows: an array, the name of a column, one label, or None."""
 LABELS = ("label", "class", "target", "y")
 _NO_FEATURES = (
     "id", "index", "__index_level_0__", "unnamed: 0", "weight", "weights", "sample_weight", "group",
@@ -45,9 +49,9 @@ EVERY = Features()
 class RowColumns(NamedTuple):
     """The labels, weights and groups of rows: each an array, a column name, one label, or None."""
 
-    label: Any
-    weight: Any = None
-    group: Any = None
+    label: Column
+    weight: Column = None
+    group: Column = None
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -77,7 +81,7 @@ def is_frame(X: object) -> bool:
     return nw.dependencies.is_into_dataframe(X)
 
 
-def kinds_of(schema: Any) -> dict[Any, str | None]:
+def kinds_of(schema: Foreign) -> dict[Hashable, str | None]:
     """Return {column: None if it holds real numbers, else its type} for a schema or Dask's `dtypes`."""
     import narwhals as nw
 
@@ -93,13 +97,13 @@ def kinds_of(schema: Any) -> dict[Any, str | None]:
     }
 
 
-def table_of_columns(columns: Iterable[Any]) -> np.ndarray:
+def table_of_columns(columns: Iterable[Foreign]) -> np.ndarray:
     """Return columns of real numbers as one array, with NaN for missing entries."""
     arrays = [np.asarray(v) for v in columns]
     return np.column_stack([np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in arrays])
 
 
-def of_frame(X: Any, beside: RowColumns, choice: Features) -> tuple[np.ndarray, RowColumns, list]:
+def of_frame(X: Foreign, beside: RowColumns, choice: Features) -> tuple[np.ndarray, RowColumns, list]:
     """Return the features of a frame as an array, the labels, weights and groups, and the feature names."""
     import narwhals as nw
 
@@ -114,7 +118,7 @@ def of_frame(X: Any, beside: RowColumns, choice: Features) -> tuple[np.ndarray, 
 
 
 def chosen(
-    kinds: Mapping[Any, str | None], beside: RowColumns, choice: Features = EVERY
+    kinds: Mapping[Hashable, str | None], beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list, RowColumns]:
     """Return the feature names of a table, and `beside` with the label column found if its label is None."""
     names = list(kinds)

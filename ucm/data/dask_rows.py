@@ -14,14 +14,23 @@ from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from itertools import accumulate, repeat
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ucm.data.columns import EVERY, Features, RowColumns, chosen, kinds_of
+from ucm.data.columns import EVERY, Column, Features, Foreign, RowColumns, chosen, kinds_of
 from ucm.data.linear_map import Matrix
-from ucm.data.source import Block, BlockSource, Function, Merge, States, block_rows, over_parts, reduced
+from ucm.data.source import (
+    Block,
+    BlockSource,
+    Function,
+    Merge,
+    Result,
+    States,
+    block_rows,
+    over_parts,
+    reduced,
+)
 from ucm.data.validation import SAID, check_column, check_table, library_of, no_entry, vector
 from ucm.data.weights import tagged
 from ucm.errors import DataError, UCMError, brief
@@ -37,7 +46,7 @@ def is_dask(X: object) -> bool:
 
 # --- what goes to the workers ------------------------------------------------------------------
 def _read_block(
-    rows: int | None, X: Any, *beside: Any, n: int, columns: list | None, names: Mapping[str, str]
+    rows: int | None, X: Foreign, *beside: Column, n: int, columns: list | None, names: Mapping[str, str]
 ) -> Block:
     """Validate a block of n features, and return its samples with one array of labels, weights and groups.
 
@@ -58,7 +67,7 @@ def _read_block(
     return X, tagged(*map(_entries, RowColumns._fields, beside, repeat(X.shape[0])))
 
 
-def _entries(name: str, v: Any, m: int) -> Any:
+def _entries(name: str, v: Column, m: int) -> Foreign:
     """Validate and return the labels, weights or groups of a block; None stays None."""
     if v is None:
         return None
@@ -67,7 +76,7 @@ def _entries(name: str, v: Any, m: int) -> Any:
     return vector(name, np.asarray(v), m)
 
 
-def _table(X: Any) -> np.ndarray:
+def _table(X: Foreign) -> np.ndarray:
     """Return a data frame partition as a C-contiguous array, with NaN for missing entries."""
     kinds = set(X.dtypes)
     kind = next(iter(kinds)) if len(kinds) == 1 else None
@@ -114,13 +123,13 @@ class DaskRows(BlockSource):
 
     def __init__(
         self,
-        X: Any,
+        X: Foreign,
         beside: RowColumns,
         block: int | None = None,
         timeout: float | None = None,
         features: Features = EVERY,
     ) -> None:
-        self.client, self.futures = _client(), list[Any]()
+        self.client, self.futures = _client(), list[Foreign]()
         self.delayed, self.n, rows, self.features = lazy_blocks(X, beside, features)
         self.part, self.timeout, self.tags = block, timeout or _TIMEOUT, beside.tags
         known = None not in rows
@@ -138,7 +147,7 @@ class DaskRows(BlockSource):
 
     def map_reduce(
         self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
-    ) -> Any:
+    ) -> Result:
         client = self.client
         if client is None:
             return super().map_reduce(function, *message, merge=merge, states=states)
@@ -207,7 +216,7 @@ def _dask_errors() -> Iterator[None]:
 
 # --- from collections --------------------------------------------------------------------------
 def lazy_blocks(
-    X: Any, beside: RowColumns, choice: Features = EVERY
+    X: Foreign, beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list, int, tuple[int | None, ...], list[str] | None]:
     """Return the delayed blocks of a collection, feature count, rows per block and feature names, or None.
 
@@ -237,7 +246,7 @@ def lazy_blocks(
     return blocks, n, rows, features
 
 
-def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
+def _one_frame(X: Foreign, beside: RowColumns) -> tuple[Foreign, RowColumns]:
     """Return the frame with separate Dask series added as columns, and `beside` with their names."""
     for name, column in beside._asdict().items():
         if not is_dask(column) or hasattr(column, "chunks"):
@@ -255,7 +264,7 @@ def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
     return X, beside
 
 
-def _client() -> Any:
+def _client() -> Foreign:
     """Return the current Dask client, or None; raise `DataError` for an asynchronous client."""
     try:
         client = import_module("distributed").default_client()
@@ -268,7 +277,7 @@ def _client() -> Any:
     return client
 
 
-def refuse_cut_rows(X: Any) -> None:
+def refuse_cut_rows(X: Foreign) -> None:
     """Raise `DataError` if a Dask array has more than one chunk along the columns."""
     if X.numblocks[1] != 1:
         raise DataError(
@@ -277,7 +286,7 @@ def refuse_cut_rows(X: Any) -> None:
         )
 
 
-def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list:
+def _labels(name: str, y: Column, rows: tuple[int | None, ...]) -> list:
     """Split labels, weights or groups into one part per block of X; None for each block if y is None."""
     if y is None:
         return [None] * len(rows)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.linear_map import LinearMap, Matrix, Vec
-from ucm.data.moments import Moments, united
+from ucm.data.moments import Moments
 from ucm.data.source import RowSource, WeightedRows, as_double, gathered
 from ucm.data.validation import BlockSummary, inspect_block, joined, refuse_bad, refuse_empty
 from ucm.data.weights import UNWEIGHTED, ClassWeight, EffectiveWeights, Factors, members_in, signed_factors
@@ -267,7 +267,9 @@ def _moments(
 
 def _merge(a: _BlockMoments, b: _BlockMoments) -> _BlockMoments:
     with np.errstate(over="ignore", invalid="ignore"):
-        return joined(a[0], b[0]), list(map(united, a[1], b[1]))
+        return joined(a[0], b[0]), [
+            y if x is None else x if y is None else x.merged(y) for x, y in zip(a[1], b[1])
+        ]
 
 
 def of_moments(source: RowSource, class_weight: ClassWeight = None, factors: Factors | None = None) -> Data:

@@ -211,31 +211,9 @@ class IdentityMap(LinearMap):
         return self.factor * sparse.eye_array(self.shape[0], format="csr")
 
 
-class ZeroMap(LinearMap):
-    """The zero map from R^d to R^n, for a parameter block that occurs only in couplings."""
-
-    def __init__(self, n: int, d: int) -> None:
-        self.shape, self.entries, self.squares = (n, d), 0, 0.0
-
-    def matmat(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.zeros((self.shape[0], *q.shape[1:]))
-
-    matvec = matmat
-
-    def rmatvec(self, w: Vec) -> Vec:
-        return np.zeros(self.shape[1])
-
-    def scaled(self, factor: float) -> LinearMap:
-        return self
-
-    def column_norms(self) -> Vec:
-        return np.zeros(self.shape[1])
-
-    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return np.zeros((self.shape[0], self.shape[0]))
-
-    def matrix(self) -> Matrix:
-        return sparse.csr_array(self.shape)
+def zero_map(n: int, d: int) -> MatrixMap:
+    """Return the zero map from R^d to R^n, for a parameter block that occurs only in couplings."""
+    return MatrixMap(sparse.csr_array((n, d)))
 
 
 class ComposedMap(LinearMap):

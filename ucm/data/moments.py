@@ -21,9 +21,10 @@ CHUNK = 1 << 20  # entries of a temporary
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 
 
-def _chunks(X: Matrix) -> list[slice]:
-    step = max(1, CHUNK // max(1, X.shape[1]))
-    return [slice(i, min(i + step, X.shape[0])) for i in range(0, X.shape[0], step)]
+def _chunks(count: int, n: int) -> list[slice]:
+    """Return slices of `range(count)` rows of n entries, of about `CHUNK` entries each."""
+    step = max(1, CHUNK // max(1, n))
+    return [slice(i, min(i + step, count)) for i in range(0, count, step)]
 
 
 def in_double(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
@@ -31,7 +32,7 @@ def in_double(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
     if X.dtype == np.float64:
         yield slice(0, X.shape[0]), X
         return
-    for rows in _chunks(X):
+    for rows in _chunks(*X.shape):
         yield rows, X[rows].astype(np.float64)
 
 
@@ -43,7 +44,7 @@ def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
             squares += center @ center - 2.0 * (X @ center)
         return np.sqrt(np.maximum(squares, 0.0))
     norms = np.empty(X.shape[0])
-    for rows in _chunks(X):
+    for rows in _chunks(*X.shape):
         part = X[rows] if center is None else X[rows] - center
         norms[rows] = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64))
     return norms
@@ -53,41 +54,48 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
     """Return `(X - 1 c')' diag(d) (X - 1 c')` and `(X - 1 c')' d` for d >= 0, c the `center` or 0."""
     if X.shape[1] > _LONG:
         check_time(_PER_ENTRY * X.shape[1] ** 2)
-    if sparse.issparse(X):
-        gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
-        entries, (columns, starts) = X.data, (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
-        if center is not None:  # a column with zeros has a range that its mean does not exceed by far
-            full = np.where(np.bincount(columns, minlength=s.size) == d.size, center, 0.0)
-            if full.any():
-                entries, center = entries - full[columns], center - full
-        d = np.ascontiguousarray(d)
-        native.library.add_outer(d.size, entries, columns, starts, d, s.size, gram, s)
-        gram += gram.T  # a row's columns may come in any order
-        np.einsum("ii->i", gram)[...] *= 0.5
-        if center is not None and center.any():  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
-            cross = np.outer(s, center)
-            gram += d.sum() * np.outer(center, center) - cross - cross.T
-            s -= d.sum() * center
-        return gram, s
-    plain = bool((d == 1.0).all())
-    rows = np.empty(0, dtype=np.intp) if plain else np.flatnonzero(d)
-    all_rows = plain or rows.size == d.size
-    gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
-    step = max(1, CHUNK // X.shape[1])
-    for i in range(0, d.size if all_rows else rows.size, step):
-        if i:  # samples of one chunk take milliseconds
+    return _sparse_sums(X, d, center) if sparse.issparse(X) else _dense_sums(X, d, center)
+
+
+def _dense_sums(X: NDArray[np.float64], d: Vec, center: Vec | None) -> tuple[NDArray[np.float64], Vec]:
+    """Return `weighted_sums` of a dense table, by chunks of the rows with d > 0, each times sqrt(d)."""
+    n, rows = X.shape[1], np.flatnonzero(d)
+    gram, s = np.zeros((n, n)), np.zeros(n)
+    for chunk in _chunks(rows.size, n):
+        if chunk.start:  # one chunk takes milliseconds
             check_time()
-        index = slice(i, i + step) if all_rows else rows[i : i + step]
-        part = X[index] if center is None else X[index] - center
-        if plain:
-            s += part.sum(axis=0)
-        else:
-            roots = np.sqrt(d[index])
-            part = part * roots[:, None]
-            s += roots @ part
+        chosen = chunk if rows.size == d.size else rows[chunk]  # a slice copies no rows
+        roots = np.sqrt(d[chosen])
+        part = X[chosen] if center is None else X[chosen] - center
+        part = part * roots[:, None]
         gram += part.T @ part
-    if X.shape[1] > _LONG:  # copies of the result take as long
+        s += roots @ part
+    if n > _LONG:  # copies of the result take as long
         check_time()
+    return gram, s
+
+
+def _sparse_sums(X: Matrix, d: Vec, center: Vec | None) -> tuple[NDArray[np.float64], Vec]:
+    """Return `weighted_sums` of a CSR matrix, without its centred rows, which would be dense.
+
+    Compiled code sums `x_i x_i'`; a center enters by `X'DX - s c' - c s' + (1'd) c c'`, `s = X'd`. This loses
+    digits where the center is large beside the range of a feature, which only a feature without zeros can
+    have: its center is subtracted from the stored entries.
+    """
+    gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
+    entries, columns, starts = X.data, *(v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+    if center is not None:
+        without_zeros = np.bincount(columns, minlength=s.size) == d.size
+        subtracted = np.where(without_zeros, center, 0.0)
+        if without_zeros.any():
+            entries, center = entries - subtracted[columns], center - subtracted
+    native.library.add_outer(d.size, entries, columns, starts, np.ascontiguousarray(d), s.size, gram, s)
+    gram += gram.T  # a row's columns may come in any order
+    np.einsum("ii->i", gram)[...] *= 0.5
+    if center is not None and center.any():
+        cross = np.outer(s, center)
+        gram += d.sum() * np.outer(center, center) - cross - cross.T
+        s -= d.sum() * center
     return gram, s
 
 
@@ -138,10 +146,3 @@ class Moments(NamedTuple):
     def covariance(self) -> NDArray[np.float64]:
         """The 1/m covariance `scatter / total`; exactly 0 for a feature that varies by rounding only."""
         return without_constant(self.scatter / self.total, self.mean)
-
-
-def united(a: Moments | None, b: Moments | None) -> Moments | None:
-    """Return the moments of the union of two sets of samples; the moments of an empty set are None."""
-    if a is None or b is None:
-        return b if a is None else a
-    return a.merged(b)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from ucm.data.array_rows import FileRows, array_in_file, of_arrays, of_group, reading, signature_of
-from ucm.data.columns import EVERY, Features, RowColumns, is_frame, of_frame
+from ucm.data.columns import EVERY, Features, Foreign, RowColumns, is_frame, of_frame
 from ucm.data.dask_rows import DaskRows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.source import RowSource
@@ -59,7 +58,7 @@ def open_rows(
     threads : int, optional
         The number of threads that read; at most four by default.
     block : int, optional
-        Rows of a block; by default about 8 MB of rows, of float64 arrays and CSR matrices in memory 32.
+        Rows of a block; by default about 8 MB of rows.
     timeout : float, optional
         Seconds that workers of Dask may take for a round, or for the next block that they read; 600 by
         default.
@@ -117,7 +116,7 @@ def feature_rows(X: object, names: list[str] | None) -> RowSource:
     return _opened(X, RowColumns(0.0), None, Features(tuple(names or ())) if by_name else EVERY)
 
 
-def _opened(X: Any, y: RowColumns, block: int | None, features: Features = EVERY) -> FileRows:
+def _opened(X: Foreign, y: RowColumns, block: int | None, features: Features = EVERY) -> FileRows:
     module = library_of(X)
     kind = _kind(Path(X)) if isinstance(X, str | Path) else None
     if features != EVERY and not has_columns(X):

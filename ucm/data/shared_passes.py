@@ -9,12 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from ucm.data.linear_map import Matrix
-from ucm.data.source import Change, Changed, Function, Merge, RowSource, States, View
+from ucm.data.source import Change, Changed, Function, Merge, Result, RowSource, States, View
 from ucm.native.threads import processors
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class SharedPasses(View):
 
     def map_reduce(
         self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
-    ) -> Any:
+    ) -> Result:
         request = _PassRequest(function, message, merge, states)
         if self._left == 0:
             self._make([request])

@@ -40,11 +40,13 @@ _PART = 32768  # rows
 _FOLDS = integer_from(2)
 _THREADS = 4  # at most by default: more threads wait for the memory
 
-Merge = Callable[[Any, Any], Any]
-States = dict[int, Any]
+Result = Any
+"""The value of a function on a block, or its state there."""
+Merge = Callable[[Result, Result], Result]
+States = dict[int, Result]
 Block = tuple[Matrix, np.ndarray]
 """Samples, and their labels or the labels, weights and groups of `ucm.data.weights`."""
-Function = Callable[..., Any]
+Function = Callable[..., Result]
 """A function of blocks, as in the docstring of the module."""
 Change = Callable[[Matrix, np.ndarray], Block]
 
@@ -86,7 +88,7 @@ class RowSource(ABC):
     @abstractmethod
     def map_reduce(
         self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
-    ) -> Any:
+    ) -> Result:
         """Call a function on every block in one pass, and return the list of results or the merged result.
 
         Parameters
@@ -210,7 +212,7 @@ def gathered(parts: Sequence[Block]) -> Block:
     return np.concatenate(tables), np.concatenate(labels)
 
 
-def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
+def reduced(results: Iterable[Result], merge: Merge | None) -> Result:
     """Return results as a list, or merged into one result by `merge`; None if there are none to merge."""
     if merge is None:
         return list(results)
@@ -220,7 +222,7 @@ def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
 
 
 def over_parts(
-    parts: Iterable[Block], function: Function, message: tuple, before: Sequence[Any] | None
+    parts: Iterable[Block], function: Function, message: tuple, before: Sequence[Result] | None
 ) -> tuple[list, list]:
     """Call a function on every part of a block, and return (states, results) of the parts."""
     if before is None:
@@ -235,7 +237,7 @@ def block_rows(bytes_of_row: float) -> int:
     return max(1, int(_BLOCK / max(bytes_of_row, 1.0)))
 
 
-def by_parts(function: Function, X: Matrix, y: ArrayLike, merge: Merge) -> Any:
+def by_parts(function: Function, X: Matrix, y: ArrayLike, merge: Merge) -> Result:
     """Return the merged results of `function(rows, X[rows], y[rows])` over slices, small for the cache."""
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     parts = (slice(k, k + _PART) for k in range(0, max(y.size, 1), _PART))
@@ -270,7 +272,7 @@ class BlockSource(RowSource):
 
     def map_reduce(
         self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
-    ) -> Any:
+    ) -> Result:
         self.check()
         after: dict[int, list] = {}
 
@@ -309,7 +311,7 @@ class Changed:
     function: Function
     change: Change
 
-    def __call__(self, X: Matrix, y: np.ndarray, *rest: object) -> Any:
+    def __call__(self, X: Matrix, y: np.ndarray, *rest: object) -> Result:
         return self.function(*self.change(X, y), *rest)
 
 
@@ -324,7 +326,7 @@ class View(RowSource):
 
     def map_reduce(
         self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
-    ) -> Any:
+    ) -> Result:
         return self.inner.map_reduce(Changed(function, self.change), *message, merge=merge, states=states)
 
     def labels(self) -> np.ndarray:
@@ -402,7 +404,7 @@ def signed_rows(rows: RowSource, pos_label: object) -> tuple[RowSource, tuple[ob
 class Mapped(View):
     """A view of a source with features mapped block by block, as made by `RowSource.mapped`."""
 
-    def __init__(self, inner: RowSource, transform: Callable[[Matrix], Any], n: int) -> None:
+    def __init__(self, inner: RowSource, transform: Callable[[Matrix], Matrix], n: int) -> None:
         def change(X: Matrix, y: np.ndarray) -> Block:
             features = mapped_features(transform, X) if X.shape[0] else np.empty((0, n))
             if features.shape[1] != n:
@@ -463,7 +465,7 @@ def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
     return view
 
 
-def mapped_features(transform: Callable[[Matrix], Any], X: Matrix) -> Matrix:
+def mapped_features(transform: Callable[[Matrix], Matrix], X: Matrix) -> Matrix:
     """Apply a transform to a block; raise `DataError` unless it gives a table with as many rows."""
     try:
         features = transform(X)

@@ -6,12 +6,11 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ucm.data.array_rows import FileRows, library
-from ucm.data.columns import Features, RowColumns, chosen, kinds_of, refuse_unnamed, table_of_columns
+from ucm.data.columns import Features, Foreign, RowColumns, chosen, kinds_of, refuse_unnamed, table_of_columns
 from ucm.data.files import delimiter_of, number_in
 from ucm.data.source import Block, block_rows
 from ucm.data.validation import no_entry
@@ -29,8 +28,8 @@ class TableRows(FileRows):
 
     def __init__(
         self,
-        dataset: Any,
-        fragments: list[tuple[Any, int]] | None,
+        dataset: Foreign,
+        fragments: list[tuple[Foreign, int]] | None,
         y: RowColumns,
         block: int | None,
         features: Features,
@@ -65,12 +64,12 @@ class TableRows(FileRows):
             yield table_of_columns(columns), tagged(*beside)
             start += batch.num_rows
 
-    def _batches(self, block: int, columns: list[str]) -> Iterator[Any]:
+    def _batches(self, block: int, columns: list[str]) -> Iterator[Foreign]:
         options = {"schema": self.schema, "batch_readahead": 2, "use_threads": False}
         batches = self.fragments[block][0].to_batches(columns=columns, batch_size=self.step, **options)
         return (batch for batch in batches if batch.num_rows)
 
-    def label_parts(self) -> Iterator[Any]:
+    def label_parts(self) -> Iterator[Foreign]:
         name = self.names.get("label")
         if name is None:
             yield self.beside.label
@@ -80,7 +79,7 @@ class TableRows(FileRows):
                 yield _column(batch.column(name).unique(), "label", name)
 
 
-def _column(found: Any, field: str, name: str) -> np.ndarray:
+def _column(found: Foreign, field: str, name: str) -> np.ndarray:
     """Return a column of labels, weights or groups as an array; raise `DataError` for missing entries."""
     if found.null_count:
         raise no_entry(field, f" in column {name!r}")
@@ -91,7 +90,7 @@ def _column(found: Any, field: str, name: str) -> np.ndarray:
 
 
 # --- datasets ----------------------------------------------------------------------------------
-def table_in_memory(X: Any, y: RowColumns, block: int | None, features: Features) -> TableRows:
+def table_in_memory(X: Foreign, y: RowColumns, block: int | None, features: Features) -> TableRows:
     """Open a pyarrow table, record batch or dataset as a row source."""
     arrow = library("pyarrow", "dataset")
     if isinstance(X, arrow.dataset.Dataset):
@@ -124,13 +123,13 @@ def table_in_file(path: Path, kind: str, y: RowColumns, block: int | None, featu
     return source
 
 
-def _slices(table: Any, step: int) -> list[tuple[Any, int]]:
+def _slices(table: Foreign, step: int) -> list[tuple[Foreign, int]]:
     dataset = library("pyarrow", "dataset").dataset
     parts = [table.slice(start, step) for start in range(0, table.num_rows, step)]
     return [(next(dataset.dataset(part).get_fragments()), part.num_rows) for part in parts]
 
 
-def _fragments(dataset: Any) -> list[tuple[Any, int]]:
+def _fragments(dataset: Foreign) -> list[tuple[Foreign, int]]:
     fragments = []
     for fragment in dataset.get_fragments():
         if hasattr(fragment, "split_by_row_group"):
@@ -141,7 +140,7 @@ def _fragments(dataset: Any) -> list[tuple[Any, int]]:
     return fragments
 
 
-def _parquet(path: Path, names: list[str]) -> Any:
+def _parquet(path: Path, names: list[str]) -> Foreign:
     """Return the dataset of Parquet, part 2 before part 10, with the named strings as dictionaries."""
     dataset = library("pyarrow", "dataset").dataset
     form = dataset.ParquetFileFormat(
@@ -184,7 +183,7 @@ def _header(path: Path) -> tuple[str, bool]:
     return mark, has_names
 
 
-def _csv(path: Path, mark: str, named: bool) -> Any:
+def _csv(path: Path, mark: str, named: bool) -> Foreign:
     """Return the dataset of a CSV file, with integer and empty columns as float64."""
     arrow = library("pyarrow", "dataset")
     csv = library("pyarrow", "csv").csv

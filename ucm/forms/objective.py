@@ -593,7 +593,7 @@ class DifferenceOfConvex:
 
     def subgradient(self, margin: Vec, w: Vec) -> LinearTerm:
         """Return a subgradient of H, as slopes in the margins and in w."""
-        normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
+        normal = sum([p.subgradient(w) for p in self.penalties], start=np.zeros(self.G.n))
         return LinearTerm(-slopes_of(self.parts, margin), normal)
 
 

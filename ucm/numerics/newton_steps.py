@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from ucm.data.linear_map import LinearMap, Vec, VStack
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.language.contracts import Jacobian
 
 Matrix = NDArray[np.float64]
@@ -135,31 +135,19 @@ class Formed:
     """Solver of Newton systems that forms the matrix of the maps A_k and factors it by Cholesky."""
 
     def __init__(self, maps: Sequence[LinearMap], stored: int) -> None:
-        self.terms = [_repeated(stacked) for stacked in maps]
-        self.stored = max(1, stored)
+        self.maps, self.stored = maps, max(1, stored)
 
     def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> tuple[Vec, float, float]:
         """Return the direction d, by a Cholesky factor, and its cost in passes: forming and products."""
         H, work = np.diag(ridge), 0.0
-        for (A, places), jacobian, factor in zip(self.terms, J, s, strict=True):
+        for A, jacobian, factor in zip(self.maps, J, s, strict=True):
             work += A.squares * np.count_nonzero(jacobian.d) / max(1, jacobian.d.size)
-            product = factor * A.weighted_gram(jacobian.d)
+            H += factor * A.weighted_gram(jacobian.d)
             if jacobian.U.shape[1]:
                 AU = A.matmat(jacobian.U)
                 work += float(A.entries) * jacobian.U.shape[1]
-                product += factor * (AU @ jacobian.S @ AU.T)
-            for above, a in places:
-                for left, b in places:
-                    H[above, left] += product if a * b == 1.0 else (a * b) * product
+                H += factor * (AU @ jacobian.S @ AU.T)
         return -ridge_solve(H, g), 0.0, 0.5 * work / self.stored
-
-
-def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]:
-    """Return the map that a stack repeats, with rows and factor of each copy; else the map itself."""
-    if isinstance(stacked, VStack) and len(stacked.parts) == 1:
-        ((A, places),) = stacked.parts.values()
-        return A, places
-    return stacked, [(slice(None), 1.0)]
 
 
 class ConjugateGradients:

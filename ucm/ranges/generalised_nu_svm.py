@@ -117,10 +117,11 @@ class GeneralisedNuSVM:
 
     def __init__(self, declared: RobustMargin, data: Data) -> None:
         pairs = list(summands(declared.set))
-        signs = {V.samples: L for V, L in pairs if isinstance(V, Hull)}
-        self.hulls = sorted((V for V, _ in pairs if isinstance(V, Hull)), key=lambda V: V.samples == neg)
+        hulls = [(V, L) for V, L in pairs if isinstance(V, Hull)]
+        self.hulls = sorted((V for V, _ in hulls), key=lambda V: V.samples == neg)
         self.balls = [V.weights for V in self.hulls if isinstance(V.weights, LossBall)]
         bounds: list[Scalar] = [ball.lam for ball in self.balls if ball.lam is not None]
+        signs = {V.samples: L for V, L in hulls}
         accepted = len(bounds) == len(pairs) and signs in ({signed: 1.0}, {pos: 1.0, neg: -1.0})
         if not accepted or declared.norm != 2.0:
             raise CompositionError(

@@ -11,7 +11,6 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.export.expression_text import Text
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Domain, Size, UncertaintySet
@@ -23,10 +22,13 @@ from ucm.language.parameter import Expression, Param, holds
 from ucm.language.robust import RobustMargin, by_lam
 from ucm.language.sets.combination import Combination
 from ucm.language.terms import JointLoss
+from ucm.numerics.coordinates import OrthonormalCoordinates
 from ucm.ranges.generalised_nu_svm import GeneralisedNuSVM
 from ucm.ranges.interval import Interval
 from ucm.ranges.lambda_max import lambda_max
 from ucm.ranges.zero_entry import contains_zero, coupling_units, forms_of, zero_entry
+
+_TRIED = (0.5, 0.6, 0.75)  # arguments at which functions are compared
 
 
 # --- which sets a parameter makes larger ------------------------------------------------------------
@@ -74,7 +76,8 @@ def effects(model: RobustMargin, data: Data, name: str) -> Effects:
         if inverse is None:
             return Effects(why=f"{scalar.name} does not rise or fall with {name} alone; not computed")
         if k < len(sizes):
-            functions[_formula(size)] = _of_parameter(size, scalar, inverse, name)
+            heights = tuple(size.derived(x) for x in _TRIED)  # equal for equal functions
+            functions[size.declared, heights] = _of_parameter(size, scalar, inverse, name)
     used = sum(isinstance(p, Param) and p.name == name for p in nodes)
     if not used:
         return Effects(why=f"{name} stands for a radius, which is found with the data; not computed")
@@ -99,17 +102,6 @@ def _of_parameter(size: Size, scalar: Expression, inverse: Callable[[float], flo
         lambda v: size.derived(_at(scalar, name, v)),
         lambda t: inverse(size.inverse(t)),
     )
-
-
-def _formula(size: Size) -> Hashable:
-    """Return the formula of the bound as text, equal for equal functions of the parameters.
-
-    A function that takes numbers only is equal to itself alone.
-    """
-    try:
-        return size.declared, str(size.derived(Text("x")))  # type: ignore[arg-type]
-    except TypeError:
-        return size.declared, size.derived
 
 
 def _at(scalar: Expression, name: str, value: float) -> float:
@@ -251,8 +243,7 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     turns = model.set.in_features() is None
     if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
-    factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
-    return data.with_coordinates(np.ascontiguousarray(factor.T))
+    return data.with_coordinates(OrthonormalCoordinates(data.X).tables[0])
 
 
 def intervals_of_sizes(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import IdentityMap, LinearMap, Matrix, MatrixMap, Vec, ZeroMap
+from ucm.data.linear_map import IdentityMap, LinearMap, Matrix, MatrixMap, Vec, zero_map
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
@@ -101,7 +101,8 @@ class DomainImage(UncertaintySet):
 
     def _bound(self, data: Data) -> BoundImage:
         (c, domain), A, samples = self.declared(), self.map(data), self.sample_weights(data)
-        center = np.zeros(A.shape[0]) if isinstance(c, Origin) else c.evaluate(data)
+        # zeros without memory, as the image of every value of a parameter is kept with the samples
+        center = np.broadcast_to(0.0, A.shape[0]) if isinstance(c, Origin) else c.evaluate(data)
         if samples is None:
             return BoundImage(A, center, [*domain.intersected()])
         domains = [D.bind(samples) for D in domain.intersected()]
@@ -125,10 +126,10 @@ class DomainImage(UncertaintySet):
         n, dim = A.shape
         first, *coupled = image.pieces
         blocks = [Block(A, first, classes, rows, 0.0 if rows is None else 1.0)]
-        blocks += [Block(ZeroMap(n, dim), D, classes) for D in coupled]
+        blocks += [Block(zero_map(n, dim), D, classes) for D in coupled]
         one, minus, none = IdentityMap(dim), IdentityMap(dim, -1.0), np.zeros(dim)
         meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
-        return LoweredSet(image.center, tuple(blocks), tuple(meets))
+        return LoweredSet(np.array(image.center), tuple(blocks), tuple(meets))
 
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         image = self.bound(data)

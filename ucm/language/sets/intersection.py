@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec, ZeroMap
+from ucm.data.linear_map import Vec, zero_map
 from ucm.language import cvx as cp
 from ucm.language.contracts import Coupling, LoweredSet, Scope, Splits, UncertaintySet, round_violation
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
@@ -39,7 +39,7 @@ class Intersection(UncertaintySet, RotationInvariant):
     def lower(self, data: Data) -> LoweredSet:
         left, right = self.left.lower(data), self.right.lower(data)
         shift = len(left.blocks)
-        silent = tuple(replace(b, map=ZeroMap(*b.map.shape)) for b in right.blocks)
+        silent = tuple(replace(b, map=zero_map(*b.map.shape)) for b in right.blocks)
         if any(b.carries for b in left.blocks):  # one set of weights is enough
             silent = tuple(replace(b, samples=None, parts=()) for b in silent)
         terms = [(k, b.map) for k, b in enumerate(left.blocks)]

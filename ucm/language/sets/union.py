@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec, ZeroMap
+from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec, zero_map
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import OPERATORS, Block, Coupling, LoweredSet, Scope, Splits, UncertaintySet
@@ -126,7 +126,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         maps: list[LinearMap] = []
         for k, o in enumerate(domain.operands):
             for j, p in enumerate(o.parts):
-                maps.append(terms[j] if k == g and j in terms else ZeroMap(height, p.size))
+                maps.append(terms[j] if k == g and j in terms else zero_map(height, p.size))
         for k, o in enumerate(domain.operands):
             if o.unit:
                 offset = c.offset / o.unit if k == g else np.zeros(height)

@@ -189,10 +189,10 @@ class _Iterate:
                 least, self.best = error, self.gap
                 self.best_point = self.q, self.w, self.multipliers
             stop = monitor.report(outer, objective, self.gap, lambda: {"q": [v.copy() for v in self.q]})
-            if self._proves_empty():
-                return "infeasible"
             if self._solved():
                 return "converged"
+            if self._proves_empty():
+                return "infeasible"
             if stop or monitor.timed_out:
                 return "interrupted"
             if ends:
