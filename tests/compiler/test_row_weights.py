@@ -137,6 +137,8 @@ def test_groups_without_a_route() -> None:
         ucm.solve(several, rows)
     with pytest.raises(ucm.DataError, match="no route over rows"):
         ucm.solve(ucm.Logistic(on=A) + ucm.Hinge(2.0) + ucm.L2(), rows)
+    with pytest.raises(ucm.DataError, match=rf"{rows.m} x {rows.n} samples.* with one penalty beside L1"):
+        ucm.solve(ucm.WorstMean(ucm.Hinge()) + ucm.L2() + ucm.Bounds(1), rows)
     with pytest.raises(ucm.DataError, match=r"admissible of .*gather"):
         ucm.admissible(WEIGHED["nu"], rows)
     with pytest.raises(ucm.DataError, match="expected the group of every sample, got none"):

@@ -473,7 +473,9 @@ def test_groups_of_losses_agree_with_separate_samples() -> None:
         ucm.solve(model, X, Y)
     with pytest.raises(ucm.DataError, match="one of the groups"):
         ucm.solve(model, X, Y, subgroup=["B"] * len(Y))
-    assert model.loss.value([0.5, 0.2, 0.1], [1, -1, 1], None, ["A", "A", "B"]) == 0.5
+    assert (
+        model.loss.value(np.array([0.5, 0.2, 0.1]), np.array([1.0, -1.0, 1.0]), None, ["A", "A", "B"]) == 0.5
+    )
     fitted = ucm.Classifier(model).fit(X, Y, subgroup=["A"] * len(Y))
     assert fitted.solution_.status == "optimal"
 

@@ -319,7 +319,7 @@ def test_searches_and_comparisons_score_with_offsets() -> None:
 
 
 _clf = ucm.Classifier(_fitted).fit(_X, _y, offset=_o)
-_any: Any = None
+_any: Any = Hinge() + L2()
 _flips: Any = ucm.WassersteinObjective(Hinge(), eps=0.1)
 _wide = np.column_stack([_o, _o])
 _new = ucm.Classifier(_fitted)
@@ -328,8 +328,8 @@ _new = ucm.Classifier(_fitted)
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: (Hinge() + L2()).with_offset(_any or _o), ucm.CompositionError, "come with the samples"),
-        (lambda: (Hinge() + L2()).with_offset(_any or "offset"), ucm.CompositionError, "write with_offset"),
+        (lambda: _any.with_offset(_o), ucm.CompositionError, "come with the samples"),
+        (lambda: _any.with_offset("offset"), ucm.CompositionError, "write with_offset"),
         (lambda: _fitted + (Hinge() + L2()), ucm.CompositionError, "two intercepts or offsets"),
         (lambda: _flips.with_offset(_symbol), ucm.CompositionError, "have a distance"),
         (lambda: _fitted.value(_o, np.ones(4)), ucm.CompositionError, "values of per_sample"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 import re
-from typing import Any
+from typing import Any, assert_type
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from catalogue import LOSSES, OBJECTIVES, OTHER_LOSSES, PENALTIES
 from scipy import sparse
+from scipy.optimize import Bounds
 
 import ucm
 from ucm import Param, neg, pos
@@ -38,6 +39,18 @@ def test_declarations_survive_every_journey(node: Any) -> None:
     names |= {"inf": np.inf, "csr_matrix": sparse.csr_matrix}
     assert eval(repr(node), names) == node
     assert node._repr_latex_().startswith("$")
+
+
+def test_the_types_of_sums_and_multiples() -> None:
+    """Pyright checks the types; here the objects have them."""
+    lam, hinge, ridge = Param("lam", 0.5), ucm.Hinge(), ucm.L2()
+    assert isinstance(assert_type(hinge + 0.5 * ridge, ucm.Objective), ucm.Objective)
+    assert isinstance(assert_type(ridge / 2 + lam * hinge + 2 * lam * ucm.L1(), ucm.Objective), ucm.Objective)
+    assert isinstance(assert_type(lam * ridge + ucm.L1(), ucm.extend.Penalty), ucm.extend.Penalty)
+    assert isinstance(assert_type(hinge + ucm.Ramp(), ucm.extend.Loss), ucm.extend.Loss)
+    assert isinstance(assert_type(2 * hinge, ucm.extend.ConvexLoss), ucm.extend.ConvexLoss)
+    assert isinstance(assert_type(hinge + Bounds(0.0, 1.0), ucm.Objective), ucm.Objective)
+    assert isinstance(ucm.RobustMargin(ucm.Hull(pos)) + lam * ridge, ucm.RobustMargin)
 
 
 def test_a_check_fails_a_wrong_penalty() -> None:
@@ -131,7 +144,7 @@ def test_a_penalty_times_0_ends_a_path() -> None:
     assert [solution.status for solution in path] == ["optimal"] * 3
     assert path[-1].objective == pytest.approx(alone.objective, rel=1e-6)
     nothing = 0 * ucm.NonNegative()
-    assert nothing.value([-1.0]) == nothing.gauge(np.zeros(1)) == 0.0
+    assert nothing.value(-np.ones(1)) == nothing.gauge(np.zeros(1)) == 0.0
     assert nothing.gauge(np.ones(1)) == np.inf and nothing.prox(np.array([-1.0]), 2.0) == [-1.0]
 
 
@@ -142,7 +155,7 @@ def test_terms_add_and_scale() -> None:
     assert 2 * (hinge + l1) == 2 * hinge + 2 * l1
     assert np.float64(2) * l1 == 2 * l1 == l1 * 2
     assert 2 * (l1 + ucm.L2()) == 2 * l1 + 2 * ucm.L2()
-    assert (2 * (hinge + ucm.Ramp())).value([0.0]) == 4.0
+    assert (2 * (hinge + ucm.Ramp())).value(np.zeros(1)) == 4.0
 
 
 REFUSED = {

@@ -74,7 +74,7 @@ def _both(*parts: Any) -> tuple[Any, list]:
     return sum(p[0] for p in parts), [c for p in parts for c in p[1]]
 
 
-def _ratio(c: float) -> CappedSimplex:
+def _ratio(c: Any) -> CappedSimplex:
     return CappedSimplex(c, relative=True)
 
 

@@ -178,6 +178,11 @@ def test_a_path_and_an_estimator_over_k() -> None:
     assert np.count_nonzero(fitted.coef_) == 3
     searched = ucm.ClassifierCV(model, param_name="k", param_range=[1, 3], cv=2).fit(X, y)
     assert np.count_nonzero(searched.best_estimator_.coef_) in (1, 3)
+    fraction = ucm.Logistic() + ucm.Param("lam", 0.5, relative=True) * ucm.L2() + ucm.Cardinality(2)
+    tuned = ucm.ClassifierCV(fraction, param_name="lam", param_range=[0.2, 0.4], cv=2).fit(X, y)
+    assert (
+        tuned.best_params_["model__lam"] in (0.2, 0.4) and np.count_nonzero(tuned.best_estimator_.coef_) == 2
+    )
 
 
 def test_what_a_cardinality_refuses() -> None:

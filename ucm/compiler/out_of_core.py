@@ -382,15 +382,24 @@ def tail_of_hinge(model: Objective) -> tuple[Hinge, float, CappedSimplex] | None
 
     With the cap k, `max of sum_i q_i c l(t_i)` over it is the least `c (s + k sum_i max(0, o - s - t_i))`
     over s >= 0, Rockafellar and Uryasev (2000): a sum of hinge losses with one more feature of value y_i, of
-    which s is the weight.
+    which s is the weight. The bound of s is a box, to which one other penalty may be added.
     """
     match model:
         case Objective(loss=WorstMean(groups=()) as worst) if model.needs == {"worst mean"} and model.convex:
+            others = [R for R in model.penalty.split()[0] if not _one_norm(R)]
+            if len(others) > 1 or not all(R.keeps_signs for R in others):
+                return None
             factor, base = split_scalar(worst.loss)
             match base, Simplex() if worst.weights is None else worst.weights:
                 case Hinge(p=1.0, on=None), (CappedSimplex() | Simplex()) as D if not model.penalised:
                     return base, factor, CappedSimplex(1.0) if isinstance(D, Simplex) else D
     return None
+
+
+def _one_norm(penalty: Penalty) -> bool:
+    """True for a multiple of the l1 norm, which is the support function of a box."""
+    base = split_scalar(penalty)[1]
+    return isinstance(base, L1) and base.weights is None
 
 
 def added_features(model: RobustMargin | Objective) -> int:
@@ -452,10 +461,8 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
             raise EmptySetError(f"{self.model!r}: {D.too_small(samples, 1.0 / total)}")
         terms: list[Any] = [LastWeight(factor, self.rows.n)]
         for R in self.model.penalty.split()[0]:
-            c, base = split_scalar(R)
-            one_norm = isinstance(base, L1) and base.weights is None  # a box, which may be added to others
             weights = np.append(np.ones(self.rows.n - 1), 0.0)
-            terms.append(multiplied(c, L1(weights)) if one_norm else OfFirst(R))
+            terms.append(multiplied(split_scalar(R)[0], L1(weights)) if _one_norm(R) else OfFirst(R))
         penalty = PenaltySum(tuple(terms))
         return replace(self.model, loss=multiplied(cap * factor, hinge), penalty=penalty)
 

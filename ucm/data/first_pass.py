@@ -77,8 +77,8 @@ def sampled(source: RowSource, steps: tuple[int, int]) -> tuple[Matrix, Vec]:
 
 
 _OTHERS = (
-    "a reduced hull of each class, means and covariances, a loss with L2(), or Hinge() or Ramp() with any "
-    "penalty"
+    "a reduced hull of each class, means and covariances, a loss with L2(), Hinge() or Ramp() with any "
+    "penalty, or WorstMean(Hinge(), weights=CappedSimplex(cap)) with one penalty beside L1()"
 )
 
 

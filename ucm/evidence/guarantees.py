@@ -271,7 +271,9 @@ def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] |
                 case [(c, ConstantMatrix(entries=A))]:
                     entries = A.toarray() if sparse.issparse(A) else A
                     rho = float(entries[0, 0])
-                    return (U, c * rho) if np.array_equal(entries, rho * np.eye(len(entries))) else None
+                    return (
+                        (U, value(c) * rho) if np.array_equal(entries, rho * np.eye(len(entries))) else None
+                    )
     return None
 
 

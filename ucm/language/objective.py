@@ -71,7 +71,7 @@ _RANGE = (
 )
 
 
-class TermMultiple(Term, RotationInvariant):
+class TermMultiple(Term[Any], RotationInvariant):
     """A positive multiple `factor * term` of a loss or a penalty."""
 
     factor: Scalar = restricted(lambda c: 0.0 < c < math.inf, *_RANGE)
@@ -96,7 +96,7 @@ class TermMultiple(Term, RotationInvariant):
         return multiple(self.factor, self.term.formula(notation), notation)
 
 
-class TermSum(Term, RotationInvariant):
+class TermSum(Term[Any], RotationInvariant):
     """A sum of losses or of penalties, written with `+`."""
 
     terms: tuple[Loss | Penalty, ...]
@@ -310,7 +310,7 @@ class PenaltySum(TermSum, Penalty):
 
 
 # --- objectives -----------------------------------------------------------------------------------
-class Objective(SolvableModel, Term, RotationInvariant):
+class Objective(SolvableModel["Objective"], Term["Objective"], RotationInvariant):
     """The model `min over w, b of sum_i l(y_i (w'x_i + b + o_i)) + R(w)`: a loss plus a penalty.
 
     Parameters
@@ -508,7 +508,7 @@ class Objective(SolvableModel, Term, RotationInvariant):
     def relaxed(self) -> tuple[Relaxed, ...]:
         """The penalties in whose place the split has a convex lower bound, or nothing at all."""
         found = self.penalty.nodes_of_type(Relaxed)
-        if len(found) != 1:  # a relative factor has no value yet, and no split
+        if len(found) != 1 or self.relative_names():  # a relative factor has no value yet, and no split
             return tuple(found)
         held = self.dc()[0].penalties != tuple(R for h in self.penalty.addends() for R in h.split()[0])
         return tuple(R for R in found if not (held and R.exact))

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from operator import add, mul, sub, truediv
-from typing import ClassVar, NamedTuple, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeGuard, overload
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
@@ -31,6 +30,21 @@ from ucm.language.node import (
 )
 from ucm.language.notation import Notation
 
+if TYPE_CHECKING:
+
+    class _Operators:  # those of other operands, as sets and penalties, have their types
+        @overload
+        def __add__(self, other: float | Expression) -> Expression: ...
+        @overload
+        def __add__(self, other: list[float] | np.ndarray) -> Any: ...  # a statistic
+        def __add__(self, other: object) -> Any: ...
+        def __neg__(self) -> Expression: ...
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __add__
+
+else:
+    from numpy.lib.mixins import NDArrayOperatorsMixin as _Operators
+
 
 class _Named:
     name: str
@@ -38,7 +52,7 @@ class _Named:
     relative: bool
 
 
-class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
+class Expression(RotationInvariant, _Operators, _Named):
     """A scalar that depends on parameters: a `Param`, or arithmetic with `+ - * /` and constant powers.
 
     `name` is the text that a reader writes, `relative` whether a fraction of an interval stands in it.

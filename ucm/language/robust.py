@@ -18,7 +18,7 @@ def dual_exponent(p: float) -> float:
     return 1.0 if p == math.inf else p / (p - 1.0)
 
 
-class RobustMargin(SolvableModel):
+class RobustMargin(SolvableModel["RobustMargin"]):
     """The robust-margin model `min over ||w||_p = 1 of max over x in U of -w'x`.
 
     A set alone means p = 2.

@@ -13,7 +13,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from ucm.language.node import (
     Arithmetic,
     Node,
     Notation,
+    Result,
     RotationInvariant,
     binary,
     converted,
@@ -37,6 +38,9 @@ from ucm.language.node import (
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.statistics.samples import Samples, signed
 
+if TYPE_CHECKING:  # of sums, which the operators below name
+    from ucm.language.objective import Objective
+
 Subgroup = Sequence[str | float] | np.ndarray | None
 """The group of each sample, (m,); None where samples have none."""
 NEGLIGIBLE = 1e-12  # of a dual point: an entry that counts as 0
@@ -44,12 +48,12 @@ _FAR = 60.0  # the power of 2 from which on a gauge counts as inf, and its inver
 _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
 
-class Term(Arithmetic[Any]):
+class Term(Arithmetic[Result]):
     """A loss, a penalty or an objective, which supports sums and positive multiples."""
 
     __pow__, __lt__, __gt__ = binary("**"), binary("<"), binary(">")  # refused with a remedy
 
-    def combine(self, symbol: str, a: object, b: object) -> Any:
+    def combine(self, symbol: str, a: object, b: object) -> Result:
         return OPERATORS["terms"](symbol, a, b)
 
     def addends(self) -> tuple[Any, ...]:
@@ -66,10 +70,18 @@ def last(holds: Callable[[float], bool], low: float, high: float) -> tuple[float
 
 
 # --- losses ----------------------------------------------------------------------------------------
-class Loss(Term, RotationInvariant):
+class Loss(Term["Loss"], RotationInvariant):
     """A loss of the margin, summed over all samples or over those of a class or group."""
 
     example: ClassVar[str] = "Hinge()"
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __add__(self, other: Loss) -> Loss: ...  # pyright: ignore[reportOverlappingOverload]
+        @overload
+        def __add__(self, other: object) -> Objective: ...  # with a penalty, or a constraint of SciPy
+        def __add__(self, other: object) -> Loss | Objective: ...
 
     @abstractmethod
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Subgroup = None, /) -> Vec:
@@ -157,6 +169,12 @@ class ConvexLoss(PointwiseLoss):
     The domain of `l*` is `[s_min, s_max]`; s_min = 0 where l is non-decreasing, as for every built-in loss
     except `LeastSquares`. `LossBall` uses l, without the offset.
     """
+
+    if TYPE_CHECKING:
+
+        def __mul__(self, other: object) -> ConvexLoss: ...
+
+        __rmul__ = __truediv__ = __mul__
 
     @property
     def moves(self) -> str:
@@ -279,11 +297,19 @@ def loss_cvxpy(loss: ConvexLoss, margin: cp.Expression, weights: Vec | None, sco
 
 
 # --- penalties -------------------------------------------------------------------------------------
-class Penalty(Term):
+class Penalty(Term["Penalty"]):
     """A penalty of the normal w, never of the bias b."""
 
     example: ClassVar[str] = "L1()"
     remedy: ClassVar[str] = "its weight is a factor: write lam * {}, a penalty of w, never of the bias b"
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __add__(self, other: Loss | Objective) -> Objective: ...  # pyright: ignore[reportOverlappingOverload]
+        @overload
+        def __add__(self, other: object) -> Penalty: ...  # another one, or a constraint of SciPy
+        def __add__(self, other: object) -> Penalty | Objective: ...
 
     @abstractmethod
     def value(self, w: Vec, /) -> float:
@@ -315,6 +341,12 @@ class ProximalPenalty(Penalty):
     `value`, `prox`, `conjugate` and `cvxpy` are enough; the other methods have defaults, which a class
     replaces where it knows more.
     """
+
+    if TYPE_CHECKING:
+
+        def __mul__(self, other: object) -> ProximalPenalty: ...
+
+        __rmul__ = __truediv__ = __mul__
 
     keeps_signs: ClassVar[bool] = True
     """True if the proximal map keeps signs and zeros: then a penalty with a `box`, as L1, may be added."""

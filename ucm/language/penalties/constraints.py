@@ -55,15 +55,15 @@ def _rows(x: Any, where: str = "") -> Rows | tuple[VectorNode, ...]:
 def _numbers(x: Any, where: str = "") -> float | tuple[float, ...]:
     """Return a bound as a number for all rows, or a tuple with one for each."""
     try:
-        bound = np.atleast_1d(np.asarray(x, dtype=np.float64))
+        bound = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         bound = np.empty(0)
-    if bound.ndim != 1 or not bound.size or np.isnan(bound).any():
+    if bound.ndim > 1 or not bound.size or np.isnan(bound).any():
         raise CompositionError(
             f"{where}: lb and ub are a number, or one for each constraint, without NaN, got {brief(x)}; "
             "write np.inf for none"
         )
-    return float(bound[0]) if bound.size == 1 else tuple(bound.tolist())
+    return tuple(bound.tolist()) if bound.ndim else float(bound)
 
 
 class LinearConstraint(ProximalPenalty):
@@ -284,7 +284,7 @@ class Bounds(LinearConstraint):
 
     @functools.cached_property
     def bounds(self) -> tuple[Vec, Vec]:
-        return np.atleast_1d(self.lb).astype(float), np.atleast_1d(self.ub).astype(float)
+        return np.asarray(self.lb, dtype=float), np.asarray(self.ub, dtype=float)
 
     def box(self) -> tuple[Bound, Bound] | None:
         """Return the box whose support function the bounds are if all are 0 or infinite."""
@@ -492,10 +492,8 @@ def active_multipliers(
 @operator("as constraint")
 def as_constraint(x: Any) -> Any:
     """Return a constraint of SciPy as a penalty; any other object unchanged."""
-    if type(x).__module__.startswith("scipy.optimize"):
-        match type(x).__name__:
-            case "LinearConstraint":
-                return LinearConstraint(x.A, x.lb, x.ub)
-            case "Bounds":
-                return Bounds(x.lb, x.ub)
+    kind = type(x).__name__ if type(x).__module__.startswith("scipy.optimize") else ""
+    if kind in ("LinearConstraint", "Bounds"):
+        ends = [np.squeeze(b) if np.size(b) == 1 else b for b in (x.lb, x.ub)]  # a number is an array there
+        return Bounds(*ends) if kind == "Bounds" else LinearConstraint(x.A, *ends)
     return x

@@ -318,8 +318,8 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
         case ProximalPenalty() if (norms := penalty.norms()) is not None and (p == 2.0 or norms[1] == 0.0):
             exponents = (math.inf, 2.0, 1.0)  # of the dual norms; where ||w||_2 = 1 it is its square
             return [Ball(0, c * a, q) for a, q in zip(norms, exponents, strict=True) if a > 0.0]
-        case LinearConstraint() if (rows := _cone_rows(penalty)) is not None:
-            return [AffineImage(rows.T, Box(0.0, math.inf))]
+        case LinearConstraint():
+            return [AffineImage(_cone_rows(penalty).T, Box(0.0, math.inf))]
         case L1():
             return [np.diag(penalty.weights) @ Ball(0, c, math.inf)]
         case GroupLasso():
@@ -330,19 +330,23 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
     raise CompositionError(
         f"RobustMargin(U) + {penalty!r}: a robust margin holds ||w||_{p:g} at 1, where only norms of w leave "
         "the problem convex; write L1(), Norm(p) or GroupLasso(groups), for a covariance Q "
-        "U + Ellipsoid(0, Q, r), for a cone NonNegative(features) or LinearConstraint(A, 0), with finite "
-        "bounds of 0 only, or put the penalty beside a loss"
+        "U + Ellipsoid(0, Q, r), or put the penalty beside a loss"
     )
 
 
-def _cone_rows(penalty: LinearConstraint) -> Matrix | None:
-    """Return the rows of B of a constraint `B w >= 0`; None if its bounds are not 0, or B is not known.
+def _cone_rows(penalty: LinearConstraint) -> Matrix:
+    """Return the rows of B of a constraint `B w >= 0`; refuse bounds that are not 0, and an unknown B.
 
     The support function of `K* = {B'mu : mu >= 0}` at -w is 0 where `B w >= 0`, and infinite elsewhere.
     """
-    match penalty:
-        case Bounds(lb=tuple() as each) | Bounds(ub=tuple() as each):
-            penalty = penalty.over(len(each))
-        case Bounds() | LinearConstraint(A=tuple()):
-            return None
-    return None if penalty.upper[1].any() else -penalty.upper[0]
+    rows = penalty
+    if isinstance(penalty, Bounds):
+        each = next((b for b in (penalty.lb, penalty.ub) if isinstance(b, tuple)), None)
+        rows = None if each is None else penalty.over(len(each))
+    if rows is None or isinstance(rows.A, tuple) or rows.upper[1].any():
+        raise CompositionError(
+            f"RobustMargin(U) + {penalty!r}: expected B w >= 0 with the numbers of B, as a robust margin "
+            "takes finite bounds of 0 only, for each feature; write NonNegative([True] * n) for n features "
+            "or LinearConstraint(A, 0), or put the constraint beside a loss"
+        )
+    return -rows.upper[0]
