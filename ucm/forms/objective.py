@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, Matrix, Vec
+from ucm.data.linear_map import IdentityMap, LinearMap, Matrix, Vec
 from ucm.data.weights import class_totals
 from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.forms.bound import FeatureNormal, SampleDual, centred, split_at_kinks, times
@@ -87,11 +87,10 @@ class WorstTerm:
     def _largest(self, losses: Vec) -> Vec:
         return self.map.matvec(maximum(self.domains, self.map.rmatvec(losses))[1])
 
-    @functools.cached_property
+    @property
     def by_sample(self) -> bool:
         """True if the q of the domains are the weights of all samples, in their order."""
-        (m, d), A = self.map.shape, sparse.csr_array(self.map.matrix())
-        return m == d == A.nnz and np.array_equal(A.indices, np.arange(A.nnz))
+        return isinstance(self.map, IdentityMap)
 
     @functools.cached_property
     def only(self) -> Vec | None:

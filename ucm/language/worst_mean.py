@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, MatrixMap, Vec
+from ucm.data.linear_map import IdentityMap, LinearMap, MatrixMap, Vec
 from ucm.data.validation import read_groups
 from ucm.data.weights import EffectiveWeights
 from ucm.errors import CompositionError, EmptySetError, brief
@@ -207,6 +207,8 @@ class WeightSet(DomainImage):
         return np.arange(data.m) if counted is None else data.rows(*counted.part)
 
     def map(self, data: Data) -> LinearMap:
+        if not self.of.groups and self.of.loss.counted is None:
+            return IdentityMap(data.m)
         return MatrixMap(self._matrix(data))
 
     def _matrix(self, data: Data) -> sparse.csr_array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 
@@ -69,7 +70,7 @@ class PowerFunction(SeparableFunction):
     unit = 0.0
 
     def __init__(self, p: float, radius: float, samples: SampleWeights, *, uniform: bool = False) -> None:
-        self.p, self.r, self.weights = p, radius, samples.weights
+        self.p, self.r, self.samples, self.weights = p, radius, samples, samples.weights
         self.middle = 1.0 / samples.total if uniform else 0.0
         self.flat = p > 2.0 and not uniform
         self.exponent = None if uniform else p - 1.0
@@ -143,21 +144,25 @@ class PowerFunction(SeparableFunction):
         if is_least:
             return super().root(v, samples, r, least, prox)
         if p == 2.0 and self.middle:
-            return self._sphere(v, samples, least, prox)
+            return self._sphere(v, least, prox)
         return super().root(v, samples, r / p, (r / p) * (least / r) ** p, prox)
 
-    def _sphere(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
+    @functools.cached_property
+    def _around_0(self) -> tuple[SimplexSublevelSet, Vec]:
+        """The same points of the simplex as a ball around 0, and the uniform vectors of the classes."""
+        samples, radius = self.samples, math.hypot(self.r, math.sqrt(self.middle))
+        h = PowerFunction(2.0, radius, samples)
+        return SimplexSublevelSet(NormBall(radius), samples, radius, h), samples.uniform()
+
+    def _sphere(self, v: Vec, least: float, prox: bool) -> KKTPoint:
         """Return the projection (prox) or the maximiser on the Euclidean ball around 1/N.
 
         It is that of a ball around 0, as `||q - 1/N||^2 = ||q||^2 - 1/N` for fixed masses. Where all q > 0,
         its distance from 1/N is then corrected to the radius, which may be small: `q - u`, u the uniform
         vectors of the classes, is orthogonal to `u - 1/N`.
         """
-        r = self.r
-        around_0 = math.hypot(r, 1.0 / math.sqrt(samples.total))
-        h = PowerFunction(2.0, around_0, samples)
-        q, point = SimplexSublevelSet(NormBall(around_0), samples, around_0, h).solve(v, prox=prox)
-        u = samples.uniform()
+        r, samples, (ball, u) = self.r, self.samples, self._around_0
+        q, point = ball.solve(v, prox=prox)
         away = norm(self.d * (q - u), 2.0) if q.min() > 0.0 else 0.0
         reach = math.sqrt(max(r - least, 0.0) * (r + least))
         if abs(reach - away) > 1e-3 * reach:  # it does not lie on the sphere, or q reaches 0

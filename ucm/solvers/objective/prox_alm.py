@@ -19,6 +19,7 @@ l2 norm alone goes to `ucm.solvers.objective.hinge_active_set` first.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, ParamSpec, TypeVar
@@ -181,15 +182,17 @@ class _Worst:
 
     q : the multipliers of the domain
     direct : True where the worst mean itself is minimised, `q` without a proximal term and 1 for tau
-    apart, by_sample : True if every entry of q weighs one sample of its own, and that at its place
+    A : the map of q to the weights of the samples; None for the identity
+    apart : True if every entry of q weighs one sample of its own
     """
 
     def __init__(self, term: WorstTerm, m: int) -> None:
-        self.smoothed, self.A = _Smoothed(term.loss, m), sparse.csr_array(term.map.matrix())
+        self.smoothed = _Smoothed(term.loss, m)
+        self.A = None if term.by_sample else sparse.csr_array(term.map.matrix())
         self.domain: SemiSmooth = term.domains[0]  # type: ignore[assignment]
         self._project, self._jacobian = _kept(self._projection), _kept(self._slope)
         d = term.map.shape[1]
-        self.q, self.apart, self.by_sample = self.domain.center(d), self.A.nnz == d, term.by_sample
+        self.q, self.apart = self.domain.center(d), self.A is None or self.A.nnz == d
         self.steep = float(term.loss.gradient(np.ones(1))[0]) or 1.0
         self.direct = not self.smoothed.kinked and isinstance(self.domain, SimplexSublevelSet)
         self.grow(_FIRST)
@@ -201,14 +204,14 @@ class _Worst:
 
     def _spread(self, q: Vec) -> Vec:
         """Return A q, or A times each column."""
-        return q if self.by_sample else self.A @ q
+        return q if self.A is None else self.A @ q
 
     def _projected(self, margin: Vec) -> tuple[Vec, Vec | KKTPoint | None]:
         """Return the maximal q, and the argument of its projection, or its point if `direct`."""
         return self._project(self.smoothed.at(margin, self.sigma)[0], self.q)
 
     def _projection(self, losses: Vec, q0: Vec) -> tuple[Vec, Vec | KKTPoint | None]:
-        means = np.minimum(losses if self.by_sample else self.A.T @ losses, _HIGHEST)
+        means = np.minimum(losses if self.A is None else self.A.T @ losses, _HIGHEST)
         if self.direct:
             return self.domain.solve(means, prox=False)  # type: ignore[attr-defined]
         return self.domain.project(v := q0 + self.tau * means), v
@@ -245,7 +248,9 @@ class _Worst:
         """Return V and S of the second derivatives `V S V'` beside those of `curvature`."""
         s = self.smoothed.at(margin, self.sigma)[1]
         J = self._jacobian(self._projected(margin)[1])
-        if self.apart:  # entries that all rise together leave q as it is: a little curvature stays there
+        if (
+            self.A is None or self.apart
+        ):  # entries that all rise together leave q as it is: a little curvature stays there
             return s[:, None] * self._spread(J.U), (1.0 - _TOGETHER) * self.tau * J.S
         return self.A.multiply(s[:, None]), self.tau * J.matvec(np.eye(self.q.size))
 
@@ -318,10 +323,15 @@ class _Multipliers(Session[Composite]):
     def _take(self, form: Composite) -> None:
         """Reset the envelopes and the active-set method to the losses of a form."""
         self.form = form
-        least = np.min([k.offset for k in form.every_loss])
-        typical = float(np.mean(form.gradient(least - np.ones(form.m)))) or 1.0
-        self.losses = _Envelopes(form, typical)
+        vars(self).pop("losses", None)
         self.active = HingeActiveSet.of(form) or TailActiveSet.of(form)
+
+    @functools.cached_property
+    def losses(self) -> _Envelopes:
+        """The envelopes of the losses, which the active-set method does without."""
+        least = np.min([k.offset for k in self.form.every_loss])
+        typical = float(np.mean(self.form.gradient(least - np.ones(self.form.m)))) or 1.0
+        return _Envelopes(self.form, typical)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         if not form.same_terms(self.form):
