@@ -142,17 +142,11 @@ class PairUpdates:
     def _block(self, eps: float, limit: int) -> int:
         """Run pair updates within a working set, then update F by a product; return the exit code."""
         n, a, inner, part = int(self.fields["n"]), self.arrays, self.inner, self.part
-        gram = self.problem.gram
         W = self._working_set(n)
         slots, size, each = self._rows(W, n), W.size, [name for name in _EACH if name in inner]
         for name in each:
             inner[name][:size] = a[name][W]
-        if gram.columns is None:
-            cache = a["store"][: int(self.fields["slots"]) * n].reshape(-1, n)
-            inner["store"][: size**2] = cache[slots[:, None], W].ravel()
-        else:  # compiled, they take less time anew than from all over the cache
-            X, squares = a["X"][W], a["squares"][W]
-            gram.blocks(X, squares, np.arange(size), inner["store"], X, squares)
+        library.smo_gather(self.fields, size, slots, W, inner["store"])
         inner["ends"][:] = np.searchsorted(W, a["ends"])
         part["n"] = part["slots"] = part["filled"] = size
         part["fresh"], part["updates"], part["fall"] = 1, 0, 0.0
@@ -180,14 +174,17 @@ class PairUpdates:
         """
         a, size = self.arrays, self.inner["used"].size
         index, grows, falls = a["index"][:n], a["grows"][:n], a["falls"][:n]
-        inside = np.isin(index, self.working, assume_unique=True) & (grows == 0.0) & (falls == 0.0)
+        former = np.zeros(self.problem.n, bool)
+        former[self.working] = True
+        inside = former[index] & (grows == 0.0) & (falls == 0.0)
         ends = 2 * a["ends"].size
         inside[np.flatnonzero(inside)[max(0, min(size // 2, size - ends)) :]] = False
         count = max(1, (size - np.count_nonzero(inside)) // ends)
         full = bool(self.fields["filled"] == self.fields["slots"] < n)
-        new = max(1, count // _NEW) if full else count
-        absent = _ABSENT * (a["where"][:n] < 0)
-        choices = [(new, 0.0 * absent), (count - new, absent)]
+        choices: list[tuple[int, Any]] = [(count, np.zeros(n))]
+        if full:
+            new = max(1, count // _NEW)
+            choices = [(new, np.zeros(n)), (count - new, _ABSENT * (a["where"][:n] < 0))]
         for start, stop in zip([0, *a["ends"][:-1]], a["ends"], strict=True):
             g = slice(start, stop)
             for reach, closed in ((a["F"][g], grows[g]), (-a["F"][g], falls[g])):
