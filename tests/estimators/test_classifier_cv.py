@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
@@ -16,10 +17,12 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
     LeaveOneOut,
     ShuffleSplit,
     StratifiedKFold,
     cross_val_score,
+    cross_validate,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -531,3 +534,22 @@ def test_a_fold_without_weight_has_no_score(cancer: Table, scoring: Any) -> None
     search = ucm.ClassifierCV(nu_svm(0.3), param_range=[0.3], cv=[(~test, test)], scoring=scoring)
     with pytest.raises(ucm.DataError, match="expected weights above 0 to score fold 0 of 1"):
         search.fit(X, y, sample_weight=np.where(test, 0.0, 1.0))
+
+
+def test_folds_of_groups_are_those_of_scikit_learn(wine: Table) -> None:
+    """A splitter of groups, alone, with routing through a tool of scikit-learn, and in `compare`."""
+    X, y = wine
+    groups, values = np.arange(len(y)) // 5, [0.01, 0.1, 1.0]
+    model = ucm.models.psvm(2.0, ucm.Param("C", 0.1))
+    search = ucm.ClassifierCV(model, param_range={"C": values}, cv=GroupKFold(3))
+    theirs = GridSearchCV(ucm.Classifier(model), {"model__C": values}, cv=GroupKFold(3))
+    found, expected = (s.fit(X, y, groups=groups).cv_results_["mean_test_score"] for s in (search, theirs))
+    assert_allclose(found, expected, atol=1e-12)
+    with sklearn.config_context(enable_metadata_routing=True):
+        outer = cross_validate(search, X, y, cv=GroupKFold(3), params={"groups": groups})["test_score"]
+    compared = ucm.compare([search], X, y, cv=GroupKFold(3), groups=groups, progress=False)[0]
+    assert_allclose(compared.fold_scores, outer)
+    with pytest.raises(ucm.ParameterError, match="groups="):
+        search.fit(X, y)
+    with pytest.raises(ucm.ParameterError, match=r"groups is None, got"):
+        ucm.ClassifierCV(model, param_range={"C": values}).fit(ucm.open_rows(X, y), groups=groups)

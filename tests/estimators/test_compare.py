@@ -322,3 +322,13 @@ def test_models_over_files_are_fitted_to_the_folds_of_the_rows(tmp_path: Path) -
     ):
         with pytest.raises(ucm.UCMError, match=words):
             ucm.compare(**{"models": named, "X": rows, **options})
+
+
+def test_a_search_of_another_estimator_fails_in_its_row() -> None:
+    """An estimator that `fit` refuses has a reason in its row, and the others have their scores."""
+    no_intercept = ucm.Classifier(models.nu_svm(0.3), fit_intercept=False)  # a set has no intercept
+    searched = {"search": ucm.ClassifierCV(SVC()), "set": no_intercept, "default": ucm.Classifier()}
+    default, *failed = ucm.compare(searched, X, Y, cv=2, progress=False)
+    assert default.name == "default" and not default.failures
+    assert {one.name: sorted(one.failures) for one in failed} == {"search": [0, 1], "set": [0, 1]}
+    assert "got a SVC" in failed[0].failures[0] or "got a SVC" in failed[1].failures[0]

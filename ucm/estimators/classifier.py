@@ -61,6 +61,7 @@ from ucm.estimators.validation import (
     fitted_anew,
     has_direction,
     kernel_options,
+    model_of,
     normal_in_features,
     offset_of,
     offsets,
@@ -398,7 +399,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
 
     def get_metadata_routing(self) -> MetadataRequest:
         """Return the metadata requests of scikit-learn, those of the quantities of the model included."""
-        return requests_of(super().get_metadata_routing(), self.declared_model)
+        return requests_of(super().get_metadata_routing(), model_of(self))
 
     def _fit(
         self, model: RobustMargin | Objective, X: Matrix, y: object, sample_weight: object, subgroup: object,

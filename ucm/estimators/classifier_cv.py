@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, check_array, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.grid import candidates, chosen_names, simple_first
@@ -34,7 +34,7 @@ from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, s
 from ucm.estimators.classifier import Classifier, fitted_anew
 from ucm.estimators.held_out import Scores, Search, held_out
 from ucm.estimators.multiclass import Problems, answers, score_sign
-from ucm.estimators.out_of_core import named_values, scores_of_rows
+from ucm.estimators.out_of_core import check_folds, named_values, scores_of_rows
 from ucm.estimators.progress import CallbackSupportMixin, Done, tasks, with_callbacks
 from ucm.estimators.validation import (
     Fold,
@@ -46,10 +46,12 @@ from ucm.estimators.validation import (
     folds_of,
     kernel_options,
     labels_of,
+    model_of,
     requests_of,
     samples_of,
     scorer_of,
 )
+from ucm.language.objective import Objective
 from ucm.language.per_sample import check_quantities
 from ucm.language.robust import RobustMargin
 
@@ -86,7 +88,8 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         equal ratios from a thirtieth of "scale" to 30 times it. Other options need values.
     cv : int, "loo", splitter or pairs (train, test), default=5
         The folds. An integer means stratified folds, at most as many as the rarest class has samples; train
-        and test are indices or boolean masks. "loo" leaves out one sample at a time.
+        and test are indices or boolean masks. "loo" leaves out one sample at a time. `GroupKFold()` and
+        other splitters of groups take the `groups` of `fit`.
     scoring : None, str or callable, default=None
         A score of scikit-learn, or a function of an estimator, X and y, that needs decision values or labels
         only. None means accuracy. It is the score of `score` too.
@@ -184,17 +187,21 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
             )
         return cloned(last) if isinstance(last, Classifier) else Classifier(last)
 
+    @property
+    def declared_model(self) -> RobustMargin | Objective:
+        """The model of the classifier, as of a `Classifier`."""
+        return self._classifier().declared_model
+
     def __sklearn_tags__(self) -> Tags:
-        tags, pipeline = super().__sklearn_tags__(), isinstance(self.estimator, Pipeline)
-        given: Any = self.estimator if pipeline else self._classifier()
-        inner_tags = get_tags(given).input_tags
+        tags, given = super().__sklearn_tags__(), self.estimator
+        inner_tags = get_tags(given if hasattr(given, "fit") else Classifier()).input_tags
         tags.input_tags.pairwise, tags.input_tags.sparse = inner_tags.pairwise, inner_tags.sparse
         return tags
 
     @with_callbacks
     def fit(
         self, X: object, y: object = None, sample_weight: object = None, subgroup: object = None,
-        **per_sample: object,
+        groups: object = None, **per_sample: object,
     ) -> Self:  # fmt: skip
         """Score each parameter value on each fold, then fit the model with the selected value to all samples.
 
@@ -203,17 +210,24 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         X, y, sample_weight, subgroup, **per_sample
             As for `Classifier.fit`; weights count in the scores too. Out-of-core data use the folds of
             `RowSource.split`, and need a number of folds and explicit values.
+        groups : (m,) array, optional
+            The group of every sample, for a splitter `cv` that keeps groups together, such as `GroupKFold`.
+            With metadata routing they come without a request, as to `GridSearchCV`.
         """
         with fitted_anew(self):
-            return self._fit(X, y, sample_weight, subgroup, per_sample)
+            return self._fit(X, y, sample_weight, subgroup, groups, per_sample)
 
     def get_metadata_routing(self) -> MetadataRequest:
         """Return the metadata requests of scikit-learn, those of the quantities of the model included."""
-        return requests_of(super().get_metadata_routing(), self._classifier().declared_model)
+        routing = requests_of(super().get_metadata_routing(), model_of(self))
+        if get_routing_for_object(self.cv).consumes("split", ["groups"]):
+            routing.fit.add_request(param="groups", alias=True)
+        return routing
 
     def _fit(
-        self, X: Matrix, y: Any, sample_weight: object, subgroup: object, per_sample: Mapping[str, object]
-    ) -> Self:
+        self, X: Matrix, y: Any, sample_weight: object, subgroup: object, groups: object,
+        per_sample: Mapping[str, object],
+    ) -> Self:  # fmt: skip
         began = time.perf_counter()
         remedy = 'leave it out for "best"'
         one_of("best", "1se").check("ClassifierCV", "selection", self.selection, remedy)
@@ -222,6 +236,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         axes = self._axes()
         if is_stored(X):
             check_quantities(clf.declared_model, per_sample)
+            check_folds("ClassifierCV", self.cv, self.scoring, groups)
             source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
             return self._fit_rows(clf, axes, source, began)
         given = sample_weight, subgroup, per_sample, clf.pos_label, clf.declared_model
@@ -229,7 +244,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         table = X if head is None else indexable(X if hasattr(X, "shape") else np.asarray(X))[0]
         samples = samples_of(*((self, X) if head is None else (clf, mapped(head, table, y)[0])), y, *given)
         y, weights = samples.y, samples.weights
-        folds = folds_of(self.cv, y, samples.index, "ClassifierCV", weights)
+        folds = folds_of(self.cv, y, samples.index, "ClassifierCV", weights, groups)
         searches = self._searches(clf, samples, axes, began)
         parts = [(samples, folds)]
         if head is not None:
@@ -314,7 +329,7 @@ class ClassifierCV(CallbackSupportMixin, ClassifierMixin, Versioned):
         name, requested_values = named_values(model, *next(iter(axes.items())))
         values = candidates(model, (), [name], requested_values)
         classes = labels_of(source.labels(), clf.pos_label)[0]
-        scores, data = scores_of_rows(clf, model, source, classes, name, values, self.cv, self.scoring, began)
+        scores, data = scores_of_rows(clf, model, source, classes, name, values, self.cv, began)
         points = [{f"model__{name}": float(x)} for x in values]
         self._refit(clf, points, scores, simple_first(model, data, name, values), partial(clf.fit, source))
         return self

@@ -55,7 +55,15 @@ from ucm.estimators.classifier import Classifier
 from ucm.estimators.classifier_cv import ClassifierCV, HeldOutScores, headless, mapped
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.progress import live_table
-from ucm.estimators.validation import cloned, folds_of, labels_of, offset_of, offset_shape, scorer_of
+from ucm.estimators.validation import (
+    cloned,
+    folds_of,
+    labels_of,
+    model_of,
+    offset_of,
+    offset_shape,
+    scorer_of,
+)
 from ucm.forms.display import Report, aligned, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit
@@ -215,9 +223,9 @@ class Comparison(Report[Compared]):
 
 def compare(
     models: object, X: object, y: object = None, *, cv: Any = 5, scoring: Scoring = None,
-    sample_weight: object = None, subgroup: object = None, per_sample: object = None, tune: bool = False,
-    n_values: int = 10, n_jobs: int | None = None, time_limit: float | None = None, progress: bool = True,
-    **unknown: object,
+    sample_weight: object = None, subgroup: object = None, groups: object = None, per_sample: object = None,
+    tune: bool = False, n_values: int = 10, n_jobs: int | None = None, time_limit: float | None = None,
+    progress: bool = True, **unknown: object,
 ) -> Comparison:  # fmt: skip
     """Cross-validate models and estimators on the same folds, and test the differences from the best.
 
@@ -241,6 +249,9 @@ def compare(
         As in `ucm.compile`, for the fits that accept them; weights count in the scores too. An estimator
         whose `fit` takes no weights is refused with them. With metadata routing they go to the fits that
         request them, as the steps of a pipeline can; a declared model requests both.
+    groups : (m,) array, optional
+        The group of every sample, for a splitter `cv` that keeps groups together, such as `GroupKFold`, and
+        for a `ClassifierCV` with such a splitter.
     per_sample : {name: (m,) array}, optional
         The values of quantities `ucm.per_sample(name)`, for the models that declare them.
     tune : bool, default=False
@@ -309,7 +320,7 @@ def compare(
                 "compare: per_sample: expected none for rows that are read block by block, got "
                 f"{brief(per_sample)}; leave it out, or give the samples in memory"
             )
-        check_folds("compare", cv, scoring)
+        check_folds("compare", cv, scoring, groups)
         if tune:
             refuse_gathering(source, "compare with tune=True", "a ClassifierCV with param_range=[...]")
         for name, estimator in estimators.items():
@@ -325,7 +336,7 @@ def compare(
             tags["subgroup"] = read_groups(subgroup, index.size).astype(object)
         shapes: dict[str, tuple[int, ...]] = {}
         for estimator in estimators.values():
-            shapes |= offset_shape(_model_of(estimator), int(index.max()) + 1)
+            shapes |= offset_shape(model_of(estimator), int(index.max()) + 1)
         quantities = read_quantities(per_sample, index.size, shapes)
         if unused := [n for n in quantities if not any(_takes(e, n) for e in estimators.values())]:
             raise ParameterError(
@@ -334,7 +345,8 @@ def compare(
             )
         tags |= quantities
         table = X if sparse.issparse(X) else np.asarray(X)
-        folds = folds_of(cv, y, index, "compare", tags["sample_weight"])
+        folds = folds_of(cv, y, index, "compare", tags["sample_weight"], groups)
+        tags |= {} if groups is None else {"groups": np.asarray(groups)}
         sizes = [(train.size, test.size) for train, test in folds]
         if tune:
             estimators = _tuned(estimators, X, y, index, tags, scoring, n_values)
@@ -416,16 +428,10 @@ def _takes(estimator: BaseEstimator, tag: str) -> bool:
     """True if `fit` has this argument; with metadata routing, if it or a step inside requests the tag."""
     match estimator:
         case Classifier() | ClassifierCV() if tag not in ("sample_weight", "subgroup"):
-            return tag in estimator.get_metadata_routing().fit.requests
+            return estimator.get_metadata_routing().fit.requests.get(tag) is True
     if get_config()["enable_metadata_routing"]:
         return tag in get_routing_for_object(estimator).consumes("fit", [tag])
     return has_fit_parameter(estimator, tag)
-
-
-def _model_of(estimator: Any) -> Any:
-    """Return the model of a `Classifier`, or of that inside of a `ClassifierCV`; None for others."""
-    clf = estimator._classifier() if isinstance(estimator, ClassifierCV) else estimator
-    return clf.declared_model if isinstance(clf, Classifier) else None
 
 
 def _requesting(clf: Any) -> Any:
@@ -574,7 +580,7 @@ def _fold(
         weights = {"sample_weight": tags["sample_weight"][test]}  # a plain function takes none
     given = {n: v[train] for n, v in tags.items() if v is not None and _takes(estimator, n)}
     fitted, seconds = _fitted(estimator, part_of(X, train, *columns), y[train], **given)
-    name, held = offset_of(_model_of(estimator)), part_of(X, test, *columns)
+    name, held = offset_of(model_of(estimator)), part_of(X, test, *columns)
     offset = {name: tags[name][test]} if name in given else {}  # type: ignore[index]
     judged = HeldOutScores.at(getattr(fitted, "best_estimator_", fitted), held, offset) if offset else fitted
     score = scorer(judged, held, y[test], **weights)

@@ -15,6 +15,7 @@ from ucm.data.linear_map import Vec
 from ucm.data.moments import Moments
 from ucm.errors import ParameterError
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Answer
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ellipsoid, Point
 from ucm.language.sets.combination import summands
@@ -51,13 +52,14 @@ def by_moments(
     data, known_rule = known_by(moments), _RULES.get(rule)
     solver = TrustRegionSecular(max_order=data.n)
     W, b = np.full((data.n, len(models)), np.nan), np.full(len(models), np.nan)
+    start: Answer | None = None
     for j, model in enumerate(models):
         form = minimum_norm(model, data)
-        answer = solver.solve(form, Monitor(tol=tol))
+        answer = solver.solve(form, Monitor(tol=tol), start)
         separate = form.space.norm(form.matvec(answer.q)) > 1e-9 * form.space.norm(form.center)
         if answer.status != "converged" or answer.w is None or not separate:
             continue
-        W[:, j] = answer.w
+        W[:, j], start = answer.w, answer
         if known_rule is not None:
             try:
                 b[j] = bias(known_rule, model.set, form, data, answer.q, answer.w)[0]

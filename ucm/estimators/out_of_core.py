@@ -24,7 +24,7 @@ from ucm.data.columns import Features, RowColumns, places_of
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
 from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.options import integer_from, one_of, optional
+from ucm.data.options import OptionSpec, integer_from, one_of, optional
 from ucm.data.readers import has_columns, open_rows
 from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double, with_features
@@ -283,7 +283,6 @@ def scores_of_rows(
     name: str,
     values: Vec,
     cv: Any,
-    scoring: object,
     began: float,
 ) -> tuple[NDArray[np.float64], Data]:
     """Return the (values, folds) weighted accuracies over out-of-core rows, and the last bound problem.
@@ -291,7 +290,6 @@ def scores_of_rows(
     An accuracy is nan without a classifier. The folds, problems and values share their passes over the rows.
     """
     refuse_in_memory(classifier, source, "ClassifierCV")
-    check_folds("ClassifierCV", cv, scoring)
     models = [model.with_params(**{name: float(value)}) for value in values]
     shared = SharedPasses(source)
     # the number of BLAS threads holds for all threads
@@ -328,10 +326,11 @@ def scores_of_rows(
     return np.column_stack(accuracies), bound[-1]
 
 
-def check_folds(who: str, cv: object, scoring: object) -> None:
-    """Raise `ParameterError` unless `cv` is a number of folds, and `scoring` is None or the accuracy."""
-    accuracy = optional(one_of("accuracy"))
-    for option, value, spec in (("scoring", scoring, accuracy), ("cv", cv, integer_from(2))):
+def check_folds(who: str, cv: object, scoring: object, groups: object) -> None:
+    """Raise `ParameterError` unless cv is a number, scoring None or the accuracy, and groups None."""
+    accuracy, none = optional(one_of("accuracy")), OptionSpec("None", lambda x: x is None)
+    options = (("scoring", scoring, accuracy), ("cv", cv, integer_from(2)), ("groups", groups, none))
+    for option, value, spec in options:
         remedy = "take another, or X, y = ucm.open_rows(X, y).gather()"
         spec.check(f"{who} over rows that are read block by block", option, value, remedy)
 

@@ -158,12 +158,20 @@ def samples_of(
     return Samples(X, y, classes, index, weights, groups, quantities)
 
 
-def requests_of(routing: MetadataRequest, model: Node) -> MetadataRequest:
+def model_of(estimator: object) -> Any:
+    """Return the model of a `Classifier` or a `ClassifierCV`; None of others, and where `fit` refuses it."""
+    try:
+        return getattr(estimator, "declared_model", None)
+    except UCMError:
+        return None
+
+
+def requests_of(routing: MetadataRequest, model: Node | None) -> MetadataRequest:
     """Return the metadata requests of an estimator, with those of the quantities of its model.
 
     `fit` needs all of them, and a prediction the offset of the scores.
     """
-    for name in quantities_of(model):
+    for name in () if model is None else quantities_of(model):
         routing.fit.add_request(param=name, alias=True)
     if offset := offset_of(model):
         for method in (routing.predict, routing.decision_function, routing.predict_proba, routing.score):
@@ -300,13 +308,14 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def folds_of(
-    cv: object, y: np.ndarray, index: NDArray[np.intp], who: str, weights: Vec | None = None
-) -> list[Fold]:
+    cv: object, y: np.ndarray, index: NDArray[np.intp], who: str, weights: Vec | None = None,
+    groups: object = None,
+) -> list[Fold]:  # fmt: skip
     """Return the validated cross-validation folds as pairs (train, test) of index arrays.
 
     The training part of a fold has samples of every class; with weights, its test part has a positive weight.
 
-    `index` is the class index of each sample, `who` the caller.
+    `index` is the class index of each sample, `who` the caller, `groups` of a splitter such as `GroupKFold`.
     """
     classes, m = np.bincount(index), y.size
     if classes.min() < 2:
@@ -325,12 +334,13 @@ def folds_of(
             )
     try:
         splitting: Any = check_cv(splitter, y, classifier=True)
-        parts = list(splitting.split(np.zeros((m, 1)), y))
+        parts = list(splitting.split(np.zeros((m, 1)), y, groups))
         folds = [(_indices(train, m), _indices(test, m)) for train, test in parts]
     except (ValueError, TypeError, IndexError) as error:
         raise ParameterError(
             f"{who}: cv={brief(cv)} does not split these samples ({' '.join(str(error).split())}); cv is a "
-            'number of folds from 2 on, "loo", a splitter or pairs (train, test): write cv=5'
+            'number of folds from 2 on, "loo", a splitter (of groups with groups=), or pairs (train, test): '
+            "write cv=5"
         ) from error
     if not folds or not all(part.size for fold in folds for part in fold):
         raise ParameterError(

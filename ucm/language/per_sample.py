@@ -12,7 +12,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, in_parentheses, restricted
 from ucm.language.parameter import as_factor
 
-_ARGUMENTS = ("self", "X", "y", "sample_weight", "subgroup", "out")  # of fit and predict
+_ARGUMENTS = ("self", "X", "y", "sample_weight", "subgroup", "groups", "out")  # of fit and predict
 
 
 class PerSample(Arithmetic, RotationInvariant):
