@@ -42,8 +42,8 @@ class DCA(Solver[DifferenceOfConvex]):
     max_outer
         Limit of convex problems for each start.
     n_starts
-        How many, at most 10,000; the first is the convex problem, or the one that is given; with ramp losses of one
-        mu < 1 the second is the convex problem with the convex part of the loss.
+        How many, at most 10,000; the first is the convex problem, or the one that is given; with ramp losses
+        of one mu < 1 the second is the convex problem with the convex part of the loss.
     seed
         Of the further starts.
     stop
