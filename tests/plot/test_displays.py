@@ -426,7 +426,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: curves(ucm.solve(NU, X, Y), x="miles"), Parameter, "miles"),
     (lambda: plot.ConvergenceDisplay.from_model(NU, X, Y, solvers="apg"), Parameter, "several"),
     (lambda: plot.LandscapeDisplay.from_model(NU, *THIRTY), Parameter, "two features"),
-    (lambda: plot.LandscapeDisplay.from_model(NU, X, Y, n_starts=10**30), Parameter, "n_starts .* 0 to 10000"),
+    (lambda: plot.LandscapeDisplay.from_model(NU, X, Y, n_starts=10**30), Parameter, "0 to 10000"),
     (lambda: plot.LandscapeDisplay.from_model(NU, X[:, [0, 0]], Y), Parameter, "flat"),
     (lambda: plot.SetAnimation.from_model(models.biased_l2_nu_svm(0.3, 0.4), X, Y), Parameter,
      "one parameter"),
