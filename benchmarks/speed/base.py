@@ -79,8 +79,8 @@ def base(checkout: str, sets: tuple[str, ...] = tuple(_SETS), repeats: int = 9) 
                     seconds[turn, k] = float(worker.stdout.readline())  # type: ignore[union-attr]
             ours, theirs = seconds[1:].min(axis=0)
             ratios.append(ours / theirs)
-            yield {"set": name, "model": model, "ms": 1e3 * ours, "base ms": 1e3 * theirs,
-                   "ratio": ratios[-1], "within": ratios[-1] <= 1.15}  # fmt: skip
+            times = {"ms": 1e3 * ours, "base ms": 1e3 * theirs, "ratio": ratios[-1]}
+            yield {"set": name, "model": model, **times, "within": ratios[-1] <= 1.15}
     for worker in workers:
         worker.communicate()
     mean = float(np.exp(np.mean(np.log(ratios))))

@@ -491,6 +491,17 @@ def test_weights_slightly_outside_are_projected() -> None:
     np.testing.assert_allclose(p, np.clip(q - s, 0.0, 0.3), atol=1e-12)
 
 
+def test_a_point_far_from_a_tiny_set_moves_by_less_than_the_rounding_of_the_samples() -> None:
+    """The violation is relative to the radius, 1e-3, the move to the size 1e6 of the samples."""
+    y = np.where(np.arange(20) % 2 == 0, 1.0, -1.0)
+    data = bind(1e6 * np.random.default_rng(1).standard_normal((20, 3)), y)
+    for radius, found in ((1e-3, True), (1e3, False)):
+        U = ucm.Ball(pos.mean, radius)
+        q = np.array([1.1 * radius, 0.0, 0.0])
+        x, violation = U.evaluate(data, iter([q]))
+        assert violation > 0.05 and (moved_inside(U, data, ([q], x, violation)) is not None) == found
+
+
 def test_operands_of_a_union_are_moved_each_by_itself() -> None:
     q, p = moved(ucm.Hull(pos) | ucm.Ball(neg.mean, 0.5), lambda q: (1.0 + 1e-4) * q)
     assert np.abs(p - q).max() <= 1e-3

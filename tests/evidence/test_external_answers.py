@@ -243,6 +243,19 @@ def test_the_rule_that_an_answer_from_outside_breaks() -> None:
     assert inside.broken == "" and "violation 0" in str(inside)
 
 
+def test_a_sample_of_weight_c_has_c_times_the_cap() -> None:
+    c = np.where(np.arange(Y[::4].size) % 3 == 0, 3.0, 1.0)
+    plan = ucm.compile(ucm.models.nu_svm(0.3), X[::4], Y[::4], sample_weight=c)
+    solution, cap = plan.solve(), 2.0 / (0.3 * c.sum())
+    w, q = known(solution.w), known(solution.weights)
+    heavy, light = (int(np.argmax((Y[::4] > 0) & (c == times))) for times in (3.0, 1.0))
+    for at, times in ((heavy, 3.0), (light, 1.0)):
+        inside, above = (np.where(np.arange(q.size) == at, k * times * cap, q) for k in (1.0, 1.5))
+        assert "above the cap" not in plan.certify(w=w, weights=inside).broken
+        words = f"is {1.5 * times * cap:.6g}, above the cap {times * cap:.6g}"
+        assert words in plan.certify(w=w, weights=above).broken
+
+
 def test_where_0_lies_in_the_set_bounds_are_bounds() -> None:
     plan = ucm.compile(ucm.models.mm_fda(20.0), X[:, :3], Y)
     solution = plan.solve()

@@ -21,7 +21,7 @@ from ucm.evidence.sphere import lower_bound
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer
 from ucm.forms.sphere_proof import LowerBoundProof
-from ucm.forms.trust_region import nearest_on_ellipsoid
+from ucm.numerics.trust_region import nearest_on_ellipsoid
 from ucm.solvers import Facets
 from ucm.solvers.sphere.affine_rules import Relaxation, _centred, best_rule, lower_bound_rule, majorised
 

@@ -431,7 +431,6 @@ def test_least_squares_are_the_normal_equations() -> None:
     assert solution.b == pytest.approx(y.mean() - mean @ w, abs=1e-8)
     assert solution.weights.min() < 0.0  # margins above 1
     np.testing.assert_allclose(solution.weights * y @ X / 4.0, w, atol=1e-8)
-    assert ucm.Classifier(ucm.LeastSquares() + L2()).fit(X, y).sparsity_.samples == 1.0
 
 
 def test_a_small_delta_is_the_hinge() -> None:

@@ -231,6 +231,8 @@ def test_boxes_of_perturbations_take_newton_steps() -> None:
         Epigraph((L2(),), (RootNorm(ucm.Quadratic(np.diag([1.0, 2.0, 0.1, 3.0, 1.0]))),)),
         Epigraph((L2(),), (Norm(np.inf),)),
         Epigraph((), (Norm(),)),
+        Epigraph((), (0.3 * Norm(3),)),
+        Epigraph((0.5 * L2(),), (2.0 * Norm(1.5),)),
         LastWeight(0.5, 6),
     ],
     ids=repr,

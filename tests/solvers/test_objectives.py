@@ -37,7 +37,6 @@ from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning
 from ucm.evidence.objective import certify_objective, is_unattained
 from ucm.evidence.reference import majorant
-from ucm.evidence.sparsity import Sparsity, sparsity
 from ucm.forms.bound import FeatureNormal
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
@@ -1104,34 +1103,15 @@ def test_sets_and_losses_without_a_fit() -> None:
 
 # --- the classifier -----------------------------------------------------------------------------
 @pytest.mark.parametrize("name", EIGHT)
-def test_a_classifier_reports_sparsity_and_support(name: str) -> None:
+def test_a_classifier_reports_its_support(name: str) -> None:
     X, y = noisy(80, 5, seed=3)
     fitted = ucm.Classifier(EIGHT[name](0.5)).fit(X, np.where(y > 0, "yes", "no"))
     assert fitted.score(X, np.where(y > 0, "yes", "no")) > 0.75
     margin = y * fitted.decision_function(X)
-    features = np.mean(np.abs(fitted.coef_[0]) > 1e-6)
     ramp = name.startswith("rl")
     near = (margin < 1.01) & (margin > -1.01) if ramp else margin < 1.01
-    assert fitted.sparsity_.features == features
-    assert fitted.sparsity_.samples == pytest.approx(near.mean())
-    assert fitted.sparsity_.product == pytest.approx(features * near.mean())
     assert fitted.get_params()["model__lam"] == 0.5
     assert set(fitted.support_) <= set(np.flatnonzero(near))
-
-
-def test_sparsity_of_given_answers() -> None:
-    """A bias of 0 is one, and a weight counts against the largest weight."""
-    X, y = np.array([[2.0, 0.0], [0.5, 1.0], [-2.0, 0.0], [-2.0, 1.0]]), np.array([1.0, 1.0, -1.0, -1.0])
-    plan = ucm.compile(ucm.models.svm(1.0), X, y)
-    flat = replace(plan.solve(), w=np.array([1.0, 1e-7]), b=0.0)
-    assert sparsity(plan.model, plan.data, flat) == Sparsity(0.5, 0.25)
-    assert sparsity(plan.model, plan.data, replace(flat, w=np.array([2e-6, 9e-7]))).features == 0.5
-    beside = replace(flat, w=np.array([3.0, -2.505]))  # one margin is -1.005, the others are above 5
-    assert sparsity(ucm.Ramp(1.0) + ucm.L2(), plan.data, beside) == Sparsity(1.0, 0.25)
-    hulls = ucm.compile(ucm.models.nu_svm(0.5), X, y)
-    weighted = replace(hulls.solve(), w=np.ones(2), weights=np.array([1.0, 1e-9, 1e-3, 0.0]))
-    assert sparsity(hulls.model, hulls.data, weighted) == Sparsity(1.0, 0.5)
-    assert np.isnan(sparsity(hulls.model, hulls.data, replace(weighted, weights=None)).samples)
 
 
 def test_admissible_is_the_declared_range() -> None:

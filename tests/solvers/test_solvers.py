@@ -609,9 +609,8 @@ def test_a_custom_solver_is_used_by_name_and_instance() -> None:
     ("options", "words"),
     [({"tol": 0.0}, "tol"), ({"tol": 2.0}, "tol"), ({"tol": float("nan")}, "tol"), ({"tol": "a"}, "tol"),
      ({"max_iter": 0}, "max_iter"), ({"max_iter": 2.5}, "max_iter"), ({"max_iter": True}, "max_iter"),
-     ({"n_starts": 0}, "n_starts"), ({"n_starts": 10**30}, r"n_starts is .* 1 to 10000, got 10+; leave"),
-     ({"bias_rule": "x"}, "bias"), ({"warm_start": 3}, "warm_start"),
-     ({"callback": 3}, "callback")],
+     ({"n_starts": 0}, "n_starts"), ({"n_starts": 10**30}, "1 to 10000, got 10+; leave"),
+     ({"bias_rule": "x"}, "bias"), ({"warm_start": 3}, "warm_start"), ({"callback": 3}, "callback")],
 )  # fmt: skip
 def test_invalid_options_of_solve_are_refused(options: dict[str, Any], words: str) -> None:
     X, y = load("iris")

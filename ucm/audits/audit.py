@@ -20,7 +20,6 @@ from ucm.data.options import TOLERANCE
 from ucm.data.validation import part_of, read_weights, table
 from ucm.data.weights import class_factors
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, brief, silenced
-from ucm.evidence.sparsity import FEATURE
 from ucm.language.contracts import SampleWeights, UncertaintySet
 from ucm.language.domains import CappedSimplex
 from ucm.language.objective import Objective
@@ -30,6 +29,7 @@ _COMPARED = 50  # samples whose scores are compared with decision_function
 _NOTHING = 1e-6  # of the value of an answer, an optimum that counts as 0
 _OUTSIDE = 1e-6  # of the largest multiplier, beyond which one breaks its constraints
 _SAME = 1e-3  # relative difference of scores in single precision
+_USED = 1e-6  # of the largest entry of w: a feature that is in use
 _MEETING = (
     "the reduced hulls of the classes meet, so that the optimum is w = 0, and the answer a direction left by "
     "rounding; raise nu, to the interval of ucm.admissible"
@@ -311,4 +311,4 @@ def _accuracy(y: Vec, scores: Vec) -> float:
 
 
 def _count(v: Vec) -> int:
-    return int(np.count_nonzero(np.abs(v) > FEATURE * np.abs(v).max(initial=0.0)))
+    return int(np.count_nonzero(np.abs(v) > _USED * np.abs(v).max(initial=0.0)))

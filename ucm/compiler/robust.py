@@ -45,7 +45,6 @@ from ucm.evidence.reference import Verification, linearised, reference_problem, 
 from ucm.evidence.sphere import at_kink, certify_unit, has_full_rank, lower_bound
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import CRITICAL, CROSSED, INSIDE, SEPARATED, ZERO, Monitor, time_of
-from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
@@ -58,6 +57,7 @@ from ucm.language.statistics.affine import MatrixNode
 from ucm.native.threads import blas_threads
 from ucm.ranges.parameter_range import advice
 from ucm.solvers import SMO, Facets
+from ucm.solvers.nearest_point import NearestPoint
 from ucm.solvers.sphere.affine_rules import lower_bound_rule
 from ucm.solvers.sphere.ray_shooting import radial
 

@@ -13,13 +13,13 @@ from ucm.forms.display import aligned
 from ucm.forms.distance import MinNorm
 from ucm.forms.flips import FlipComposite
 from ucm.forms.hinge_dual import HingeDual
-from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, GeneralComposite, MovedComposite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
 from ucm.language.domains import NormBall
 from ucm.solvers import DCA
+from ucm.solvers.nearest_point import NearestPoint
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
 from ucm.solvers.objective.orthant_step import straight
 from ucm.solvers.objective.sessions import continues

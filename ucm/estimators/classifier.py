@@ -71,7 +71,6 @@ from ucm.estimators.validation import (
     warn_if_doubtful,
     with_bias,
 )
-from ucm.evidence.sparsity import sparsity
 from ucm.forms.monitor import Monitor, time_of
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
@@ -178,8 +177,6 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
     support_ : (k,) array of int
         Indices of the samples with weight (more than `tol` times the largest weight), if the set has samples.
         With a kernel that is not approximated, all samples that `decision_function` evaluates.
-    sparsity_ : Sparsity, or a list of them
-        The fractions of features and of samples in use, and their product; missing with a kernel.
     n_iter_ : int, or (problems,) array
         Iterations of the solver.
     n_features_in_ : int
@@ -252,7 +249,6 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
     solution_: Any
     certificate_: Certificate | list[Certificate]
     history_: Any
-    sparsity_: Any
 
     def __init__(
         self,
@@ -436,10 +432,6 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
                 done(pair.prefix(classes) or "solved")
         plans, solutions = zip(*solved, strict=True)
         self._set_solutions(model, classes, X.shape[1], plans, solutions)
-        if "coef_" in vars(self):
-            self.sparsity_ = _one_or_list(
-                [sparsity(plan.model, plan.data, s) for plan, s in zip(plans, solutions)]
-            )
         if kernel is not None:
             C = np.zeros((X.shape[0], len(pairs)))
             for k, (pair, s) in enumerate(zip(pairs, solutions, strict=True)):

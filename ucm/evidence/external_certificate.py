@@ -59,17 +59,18 @@ def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> s
 
 def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
     """Return pairs of violation and text for the sign, sum and cap constraints of the weights of a block."""
-    least, top = float(q.min(initial=0.0)), float(q.max(initial=0.0))
+    least = float(q.min(initial=0.0))
     rules = [(-least, f"a weight {whose}is negative, {least:.3g}")]
     for k, (index, required) in enumerate(SampleWeights(q.size, None, b.classes).groups):
         of = f"of class {'+-'[k]}1 " if b.classes is not None else ""
         total = float(q[index].sum())
         text = f"the weights {of}{whose}add up to {total:.6g}, not to {required:g}"
         rules.append((abs(total - required) / required, text))
-    if isinstance(b.domain, Capped) and b.groups is not None:
-        cap = b.domain.cap * float(np.max(b.domain.samples.c))
-        above = f"the largest weight {whose}is {top:.6g}, above the cap {cap:.6g}"
-        rules.append((top / cap - 1.0, above))
+    if isinstance(b.domain, Capped):
+        caps = np.broadcast_to(b.domain.cap * b.domain.samples.c, q.size)
+        k = int(np.argmax(q / caps))  # a sample of weight c has c times the cap
+        above = f"the largest weight {whose}is {q[k]:.6g}, above the cap {caps[k]:.6g}"
+        rules.append((q[k] / caps[k] - 1.0, above))
     return rules
 
 

@@ -24,8 +24,8 @@ from ucm.forms.solution import Certificate
 from ucm.forms.solver import Answer
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof, stays_inside
-from ucm.forms.trust_region import nearest_on_ellipsoid
 from ucm.language.robust import RobustMargin, dual_exponent
+from ucm.numerics.trust_region import nearest_on_ellipsoid
 
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors
 _ROUNDING = 1e-13  # of the size of U

@@ -143,18 +143,6 @@ VECTORISED static void subtract(int64_t n, double *v, double s)
     for (int64_t i = 0; i < n; i++) v[i] -= s;
 }
 
-/* Where no entry of v - s lies inside of (0, cap), s is not unique: how far the middle of its interval is. */
-static double to_middle(const double *v, side_t of, double s)
-{
-    double below = -INFINITY, above = INFINITY;
-    for (int64_t i = 0; i < of.m; i++) {
-        const double t = v[i] - s;
-        if (t <= 0.0) below = larger(below, t);
-        else above = smaller(above, t - of.cap);
-    }
-    return below > -INFINITY && above < INFINITY ? 0.5 * (below + above) : 0.0;
-}
-
 /* p of one hull in v, which holds its arguments at theta; by how much theta falls, times sigma. A long shift is taken
    first: what is left of the arguments near the breakpoints is exact. */
 static double project_hull(const hulls_t *h, int c, double *v)
@@ -172,9 +160,8 @@ static double project_hull(const hulls_t *h, int c, double *v)
         subtract(of.m, v, before);
         s = balance(v, of, NULL, of, -mass, of.cap);
     }
-    const double middle = s.free ? 0.0 : to_middle(v, of, s.at);
     clip(v, of, s.at);
-    return before + (s.at + middle);
+    return before + s.at;
 }
 
 /* p of both boxes in v, as above. */

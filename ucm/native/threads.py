@@ -100,9 +100,12 @@ def workers() -> int:
 
 
 def in_parts(work: Callable[[T], object], parts: Iterable[T], large: bool) -> None:
-    """Call `work` for every part, on several threads if `large`, each with one thread of BLAS."""
+    """Call `work` for every part, on several threads if `large`, each with one thread of BLAS.
+
+    Where it is not large, the limit of BLAS would take a tenth of a whole call.
+    """
     threads = workers() if large else 1
-    with _one_thread:
+    with _one_thread if large else nullcontext():
         if threads == 1:
             for part in parts:
                 work(part)

@@ -31,10 +31,10 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof
-from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule, secular_root
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
 from ucm.native.threads import blas_threads
+from ucm.numerics.trust_region import nearest_on_ellipsoid, polar_rule, secular_root
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150

@@ -11,18 +11,24 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.cone import Bound
-from ucm.language.objective import ScaledPenalty
+from ucm.language.domains.norm_ball import norm as length
+from ucm.language.objective import ScaledPenalty, split_scalar
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.combined import CombinedPenalty
+from ucm.language.penalties.norms import Norm
+from ucm.language.power import power_root
+from ucm.language.robust import dual_exponent
 from ucm.language.terms import NEGLIGIBLE, BoxSupport, ProximalPenalty, last, shrink_box
 
 _HOLDS = 1e-9  # of a norm: a violation that counts as rounding
 _STEP = 1e-6  # relative, for the derivative of a proximal map in its multiplier
 _STEPS = 100  # of the search for a multiplier
+_ENDLESS, _EPS = 1e280, float(np.finfo(float).eps)
 
 
 Boxes = tuple[Bound, Bound, float, Bound]
@@ -142,6 +148,8 @@ class Epigraph(ProximalPenalty):
         high, low = self.height(w) - u, 0.0
         if high <= 0.0:
             return 0.0, w
+        if self._curve is not None:
+            return self._on_curve(v, u, s, *self._curve)
         above, below, side = high, self.height(w := self._prox(v, s, high)) - u - high, 0
         mu, least = high, 1e-15 * max(high, abs(u))
         for _ in range(_STEPS):
@@ -159,6 +167,40 @@ class Epigraph(ProximalPenalty):
                 high, below, above = mu, excess, 0.5 * above if side < 0 else above
             side = 1 if excess > 0.0 else -1
         return mu, w
+
+    @functools.cached_property
+    def _curve(self) -> tuple[float, float, float] | None:
+        """The numbers (a, p', c) of `h = a ||w||_p` and `R = c ||w||_2^2`, 1.2 <= p < inf; else None."""
+        R, [(a, norm), *more] = CombinedPenalty(self.terms), map(split_scalar, self.h)
+        ridge = R.square if self.terms else 0.0
+        if more or ridge is None or not isinstance(norm, Norm) or norm.p == 2.0 or not 1.2 <= norm.p < np.inf:
+            return None
+        return a, dual_exponent(norm.p), ridge
+
+    def _on_curve(self, v: Vec, u: float, s: float, a: float, p: float, c: float) -> tuple[float, Vec]:
+        """Return mu > 0 and w as `_multiplier`, without a projection for every mu.
+
+        With `k = 1 + 2 s c`, `w = v / k - q`, q the projection of v / k on the p-ball of radius `mu a / k`:
+        `|q| + lam |q|^(p-1) = |v| / k`. Every lam has its q, and so its w and mu.
+        """
+        k = 1.0 + 2.0 * s * c
+        unit = float(np.abs(v).max()) / k
+        x = np.abs(v) / (k * unit)
+
+        def at(lam: float) -> tuple[float, Vec]:
+            q = power_root(x, lam, p - 1.0)
+            return k * unit / a * length(q, p), np.sign(v) * (unit * (x - q))
+
+        def excess(lam: float) -> float:
+            mu, w = at(lam)
+            return self.height(w) - u - mu
+
+        low, high = 0.0, 1.0
+        if excess(low) >= 0.0:  # (v, u) lies in the polar cone
+            return -u, np.zeros_like(v)
+        while excess(high) < 0.0 and high < _ENDLESS:
+            low, high = high, 16.0 * high
+        return at(brentq(excess, low, high, xtol=1e-300, rtol=4.0 * _EPS) if high < _ENDLESS else high)
 
     def value(self, w: Vec) -> float:
         w, t = w[:-1], float(w[-1])

@@ -20,8 +20,8 @@ from ucm.data.linear_map import Vec
 from ucm.data.options import FLAG, POSITIVE, STOP, check_fields
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.solver import Answer
+from ucm.solvers.nearest_point import NearestPoint
 from ucm.solvers.smo.problem import Pairs
 
 

@@ -22,10 +22,10 @@ from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest_point import NearestPoint
 from ucm.forms.solver import Answer
 from ucm.native import library, point, structure
 from ucm.native.threads import in_parts
+from ucm.solvers.nearest_point import NearestPoint
 from ucm.solvers.smo.problem import Pairs
 
 _DONE, _LIMIT, _INDEFINITE_KERNEL, _MISSING = range(4)

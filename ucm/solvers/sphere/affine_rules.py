@@ -24,8 +24,8 @@ from ucm.forms.faces import SumOfHulls
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof, inner_constraints, inner_radius
-from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule
 from ucm.numerics.conic_programs import accuracy, attempt, installed
+from ucm.numerics.trust_region import nearest_on_ellipsoid, polar_rule
 
 Mat = NDArray[np.float64]
 
