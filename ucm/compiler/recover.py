@@ -173,8 +173,11 @@ def _bias_of_multipliers(form: MinNorm, w: Vec, single: bool) -> tuple[float | N
 
 def _bias_of_boundary(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
     """Return the bias at which the point of a set of one class has the value 0; None for both classes."""
-    sign = {("pos",): -1.0, ("neg",): 1.0}.get(tuple(kinds_of(U)))
-    return None if sign is None else sign * data.space.inner(w, U.evaluate(data, iter(q))[0])
+    kinds = kinds_of(U)
+    if kinds not in ({"pos"}, {"neg"}):
+        return None
+    score = data.space.inner(w, U.evaluate(data, iter(q))[0])
+    return -score if "pos" in kinds else score
 
 
 def _point_between(low: float, high: float) -> float | None:
