@@ -86,7 +86,8 @@ def test_solvers_of_distances_tell_a_stall_from_a_limit(solver: str, norm: float
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         stalled, short = plan.solve(tol=1e-300), plan.solve(tol=1e-300, max_iter=1)
-    assert stalled.status == "stalled" and "raise max_iter" not in stalled.message
+    # by rounding the certified gap may be 0: the status of the solver's own answer counts
+    assert stalled.answer.status == "stalled" and "raise max_iter" not in stalled.answer.message
     assert short.status == "max_iter" and "raise max_iter" in short.message
 
 

@@ -238,17 +238,14 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
     def describe_form(self) -> str:
         data, form = self.rows, self.form
-        each = [
-            f"0 ≤ q ≤ {scale:.4g}" if form.capped else f"q in ball {k}"
-            for scale, k in zip(form.scales, form.of, strict=True)
+        sides = zip(data.class_sizes, ("+1", "-1"), form.scales, form.of, form.weight_sums, strict=True)
+        hulls = [
+            f"{size} samples of class {sign}, "
+            + (f"0 ≤ q ≤ {scale:.4g}" if form.capped else f"q in ball {k}")
+            + f", Σ q = {weight_sum:g}"
+            for size, sign, scale, k, weight_sum in sides
         ]
-        hulls = ", ".join(
-            f"{size} samples of class {sign}, {where}, Σ q = {weight_sum:g}"
-            for size, sign, where, weight_sum in zip(
-                data.class_sizes, ("+1", "-1"), each, form.weight_sums, strict=True
-            )
-        )
-        return f"min ||x||_2 over hulls of rows, {hulls}"
+        return f"min ||x||_2 over hulls of rows, {', '.join(hulls)}"
 
     def proof(self, answer: Answer, tol: float) -> Proof:
         certificate, sums = certify_hulls(self.form, answer.rows)
@@ -311,12 +308,8 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
     def _parts(self, points: NDArray[np.float64]) -> tuple[Vec, ...]:
         """Return the point of every summand, in the order of the declaration."""
-        place = {"pos": 0, "neg": 1}
-        signed = points[0] - points[1]
-        return tuple(
-            points[place[s.kind]] if s.kind in place else signed
-            for s in self.model.set.nodes_of_type(Samples)
-        )
+        by_kind = {"pos": points[0], "neg": points[1], "signed": points[0] - points[1]}
+        return tuple(by_kind[s.kind] for s in self.model.set.nodes_of_type(Samples))
 
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:

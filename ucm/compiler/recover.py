@@ -121,7 +121,7 @@ def bias(
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
         "min_error": lambda: least_error_bias(data, normal),
         "odds": lambda: _bias_of_odds(data, normal),
-        "boundary": lambda: _bias_of_boundary(U, data.space.inner(w, U.evaluate(data, iter(q))[0])),
+        "boundary": lambda: _bias_of_boundary(U, data, q, w),
     }
     weighted = data.weighing.classes[0] != data.weighing.classes[1]
     automatic = ("multipliers", "odds", "min_error") if weighted else ("multipliers", "midpoint", "min_error")
@@ -171,10 +171,13 @@ def _bias_of_multipliers(form: MinNorm, w: Vec, single: bool) -> tuple[float | N
     return -0.5 * (alpha + beta), 0.5 * (alpha - beta)
 
 
-def _bias_of_boundary(U: UncertaintySet, score: float) -> float | None:
-    """Return the bias at which the point of U with this score w'x has the value 0; None for both classes."""
+def _bias_of_boundary(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
+    """Return the bias at which the point of a set of one class has the value 0; None for both classes."""
     kinds = kinds_of(U)
-    return None if len(kinds) != 1 or "signed" in kinds else -score if "pos" in kinds else score
+    if kinds not in ({"pos"}, {"neg"}):
+        return None
+    score = data.space.inner(w, U.evaluate(data, iter(q))[0])
+    return -score if "pos" in kinds else score
 
 
 def _point_between(low: float, high: float) -> float | None:

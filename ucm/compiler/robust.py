@@ -304,11 +304,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         part = ray.s / (norm + ray.s)
         point = [part * c + (1.0 - part) * v for c, v in zip(middle, ray.q, strict=True)]
         certificate, _, x, _ = certify(self.model, data, point)
-        floor = (
-            certificate.dual
-            if math.isinf(certificate.dual)
-            else -data.space.norm(form.off_lines(x), form.norm)
-        )
+        floor = certificate.dual
+        if math.isfinite(floor):
+            floor = -data.space.norm(form.off_lines(x), form.norm)
         return Regime(False, f"0 lies in U, by a {program}", floor)
 
     @property

@@ -26,6 +26,7 @@ from ucm.data.linear_map import (
     SampleMap,
     Vec,
     centered_map,
+    column_sizes,
     psd_root,
     stored_entries,
 )
@@ -471,10 +472,7 @@ class Data:
     @functools.cached_property
     def sizes(self) -> Vec:
         """The largest absolute entry of each feature, (n,); 1 for a feature whose entries are all 0."""
-        ends: list[Matrix] = [self.X.max(axis=0), self.X.min(axis=0)]  # no copy, as |X| would be
-        high, low = (np.ravel(v.toarray() if sparse.issparse(v) else v) for v in ends)
-        sizes = np.maximum(high, -low)
-        return np.where(sizes > 0.0, sizes, 1.0)
+        return column_sizes(self.X)
 
     @functools.cached_property
     def scale(self) -> float:

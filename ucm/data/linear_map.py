@@ -20,10 +20,16 @@ from ucm.data.moments import Matrix, Vec, row_norms, weighted_sums
 _RANK = 8.0  # multiple of the rounding of eigenvalues below which they are 0 in a root
 
 
+def column_ends(X: Matrix) -> tuple[Vec, Vec]:
+    """Return the least and the largest entry of each feature, (n,), without a copy of X."""
+    ends = (np.ravel(as_dense(v)).astype(np.float64) for v in (X.min(axis=0), X.max(axis=0)))
+    return next(ends), next(ends)
+
+
 def column_sizes(X: Matrix) -> Vec:
     """Return the largest absolute entry of each feature, 1 for a feature of zeros."""
-    top = abs(X).max(axis=0)
-    top = np.asarray(top.toarray() if sparse.issparse(top) else top, dtype=np.float64).ravel()
+    low, high = column_ends(X)
+    top = np.maximum(high, -low)
     return np.where(top > 0.0, top, 1.0)
 
 
@@ -104,11 +110,6 @@ class RowMap(LinearMap):
             counts = np.diff(X.indptr).astype(np.float64)
             self.squares = 0.5 * float(counts @ counts)
 
-    @functools.cached_property
-    def _turned(self) -> Matrix:
-        """`X'`; for sparse X, making this view costs as much as a product with few samples."""
-        return self.X.T
-
     def _scaled(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         return v if self.s is None else (self.s * v.T).T
 
@@ -123,7 +124,7 @@ class RowMap(LinearMap):
 
     def matmat(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
         q = self._scaled(q)
-        product = self._turned @ q
+        product = self.X.T @ q
         return product if self.c is None else product - np.multiply.outer(self.c, q.sum(axis=0))
 
     matvec = matmat

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.linear_map import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec, column_ends
 from ucm.data.weights import (
     Factors,
     class_totals,
@@ -174,8 +174,7 @@ def scale_hint(X: Matrix) -> str:
     """Return a hint if the ranges of nonconstant features differ by a factor above 1000, else ""."""
     if 0 in X.shape:
         return ""
-    ends = (X.max(axis=0), X.min(axis=0))
-    high, low = (np.ravel(v.toarray() if sparse.issparse(v) else v).astype(float) for v in ends)
+    low, high = column_ends(X)
     with np.errstate(over="ignore"):
         ranges = high - low
     ranges = ranges[ranges > 0.0]

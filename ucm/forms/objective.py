@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import IdentityMap, LinearMap, Matrix, Vec
+from ucm.data.linear_map import IdentityMap, LinearMap, Matrix, Vec, column_ends
 from ucm.data.weights import class_totals
 from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.forms.bound import FeatureNormal, SampleDual, centred, split_at_kinks, times
@@ -170,11 +170,9 @@ class Composite:
         if used.size == 0 or not self.penalty.without_forms[1].is_box_plus_ridge:
             return w
         X = self.X if used.size == w.size else self.X[:, used]
-        ends = X.max(axis=0), -X.min(axis=0)
-        high, low = (v.toarray().ravel() if sparse.issparse(v) else v for v in ends)
-        most = np.maximum(high, low)
+        low, high = column_ends(X)
         cleaned = w.copy()
-        cleaned[used[np.abs(w[used]) * most <= 1e-12]] = 0.0  # rounding of a margin of 1
+        cleaned[used[np.abs(w[used]) * np.maximum(high, -low) <= 1e-12]] = 0.0  # rounding of a margin of 1
         return cleaned
 
     @functools.cached_property

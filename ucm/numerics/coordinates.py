@@ -114,7 +114,7 @@ def orthonormal_coordinates(point: Vec, maps: Iterable[LinearMap]) -> tuple[Matr
     dense = [A.matmat(np.eye(A.shape[1])) for A in maps]
     Q, R = np.linalg.qr(np.column_stack([point, *dense]))
     ends = np.cumsum([1, *(A.shape[1] for A in dense)])
-    return Q, R[:, 0], np.split(R, ends, axis=1)[1:-1]
+    return Q, R[:, 0], [np.ascontiguousarray(M) for M in np.split(R, ends, axis=1)[1:-1]]
 
 
 def range_space_orders(form: MinNorm) -> tuple[int, int] | None:
@@ -142,12 +142,12 @@ class RangeSpace:
     def of(cls, form: MinNorm, monitor: Monitor) -> RangeSpace:
         """Return the range-space form of a form, by QR factorisation of its centre and columns."""
         Q, center, parts = orthonormal_coordinates(form.center, [b.map for b in form.blocks])
-        blocks = tuple(replace(b, map=_map(M)) for b, M in zip(form.blocks, parts, strict=True))
+        blocks = tuple(replace(b, map=MatrixMap(M)) for b, M in zip(form.blocks, parts, strict=True))
         couplings, bases = [], []
         for c in form.couplings:
             basis, offset, parts = orthonormal_coordinates(c.offset, [B for _, B in c.terms])
             bases.append(basis)
-            terms = tuple((k, _map(M)) for (k, _), M in zip(c.terms, parts, strict=True))
+            terms = tuple((k, MatrixMap(M)) for (k, _), M in zip(c.terms, parts, strict=True))
             couplings.append(replace(c, terms=terms, offset=offset))
         monitor.hessian_passes += sum(factoring(form, *A.shape) for A in (Q, *bases))
         space = Space()
@@ -160,7 +160,3 @@ class RangeSpace:
         pairs = zip(self.bases, answer.multipliers, strict=False)
         answer.multipliers = [A @ mu for A, mu in pairs]
         return answer
-
-
-def _map(M: Matrix) -> MatrixMap:
-    return MatrixMap(np.ascontiguousarray(M))

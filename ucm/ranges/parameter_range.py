@@ -240,8 +240,7 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     A QR decomposition gives the coordinates; x = 0 then takes m equations in place of n. Other data are
     unchanged.
     """
-    turns = model.set.in_features() is None
-    if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
+    if model.set.in_features() is not None or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
     return data.with_coordinates(OrthonormalCoordinates(data.X).tables[0])
 
