@@ -26,7 +26,6 @@ SOLVERS: tuple[dict[str, Any], ...] = (
 """In this order, until one proves its answer or two of them agree."""
 AGREE = 1e-8
 """Optimal values that differ by less, relative to 1 plus their size, are the same."""
-MISSED, TINY = 1e-9, 1e-15
 MISSED, BARELY, TINY = 1e-9, 1e-8, 1e-15
 """By how much a point, and that of a reference, may miss a constraint relative to its terms, and absolute."""
 FEW = (0.0, -1.0, 1.0, -0.25, 0.25)
@@ -415,7 +414,8 @@ def penalty(term: Any, w: np.ndarray, data: Bound, last: float = 0.0, missed: fl
     if kind in ("Bounds", "LinearConstraint"):
         A, low, high = confines(term, data, w.size)
         size = np.abs(A) @ np.abs(w)
-        size = missed * (np.maximum(size, np.abs(A).sum(axis=1) * np.abs(w).max()) + TINY)
+        least = 1e-13 * np.abs(A).sum(axis=1) * np.abs(w).max()  # the rounding of a projection
+        size = np.maximum(missed * (size + TINY), least)
         return 0.0 if np.all(A @ w >= low - size) and np.all(A @ w <= high + size) else math.inf
     if (
         kind

@@ -14,6 +14,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 import ucm
 from ucm import (
@@ -353,3 +354,14 @@ def test_a_robust_loss_that_falls_for_ever_is_no_error() -> None:
     with warnings.catch_warnings(action="ignore"):
         solution = ucm.solve(model, X, y, per_sample={"factor": np.array([np.eye(2)] * 4)})
     assert solution.status in ("stalled", "unattained") and solution.objective < 1e-6
+
+
+def test_powers_of_large_and_small_products_neither_overflow_nor_vanish() -> None:
+    sets: Any = per_sample("factor") @ Ball(0, 1, p=1.001)  # whose dual norm has the exponent 1001
+    V = np.array([[3.0, -1.0, 0.5], [3e-4, 1e-4, -3e-4], [0.0, 0.0, 0.0], [-1e300, 2.0, 1e299]])
+    logs = np.log(np.abs(V), where=V != 0.0, out=np.full(V.shape, -np.inf))
+    expected = [np.exp(logsumexp(1001.0 * row) / 1001.0) for row in logs]
+    np.testing.assert_allclose(sets.heights(V), expected, rtol=1e-12)
+    points = sets.maximisers(V)
+    np.testing.assert_allclose((points * V).sum(axis=1), expected, rtol=1e-9)
+    np.testing.assert_allclose(sets.members(points), points, rtol=1e-9)

@@ -33,6 +33,10 @@ from ucm.language.notation import Notation
 if TYPE_CHECKING:
 
     class _Operators:  # those of other operands, as sets and penalties, have their types
+        name: str
+        value: float
+        relative: bool
+
         @overload
         def __add__(self, other: float | Expression) -> Expression: ...
         @overload
@@ -46,13 +50,7 @@ else:
     from numpy.lib.mixins import NDArrayOperatorsMixin as _Operators
 
 
-class _Named:
-    name: str
-    value: float
-    relative: bool
-
-
-class Expression(RotationInvariant, _Operators, _Named):
+class Expression(RotationInvariant, _Operators):
     """A scalar that depends on parameters: a `Param`, or arithmetic with `+ - * /` and constant powers.
 
     `name` is the text that a reader writes, `relative` whether a fraction of an interval stands in it.

@@ -27,6 +27,12 @@ Rows = NDArray[np.float64]
 """A table (m, r), a vector of each sample."""
 
 
+def _lengths(V: Rows, p: float) -> Vec:
+    """Return the p-norm of every row, whose powers neither overflow nor vanish, as of `norm_ball.norm`."""
+    top = np.abs(V).max(axis=1, initial=0.0)
+    return top * np.linalg.norm(V / np.where(top > 0.0, top, 1.0)[:, None], ord=p, axis=1)
+
+
 class SampleSets(Arithmetic):
     """The declaration of sets of perturbations about 0 whose shape differs by sample."""
 
@@ -115,7 +121,7 @@ class PerSampleImage(SampleSets):
         return F
 
     def heights(self, V: Rows) -> Vec:
-        return np.linalg.norm(V, ord=dual_exponent(self.set.p), axis=1)
+        return _lengths(V, dual_exponent(self.set.p))
 
     def maximisers(self, V: Rows) -> Rows:
         q, size = dual_exponent(self.set.p), np.abs(V)
@@ -126,7 +132,7 @@ class PerSampleImage(SampleSets):
         return np.sign(V) * relative ** (q - 1.0)
 
     def members(self, C: Rows) -> Rows:
-        return C / np.maximum(np.linalg.norm(C, ord=self.set.p, axis=1), 1.0)[:, None]
+        return C / np.maximum(_lengths(C, self.set.p), 1.0)[:, None]
 
     def cvxpy(self, V: cp.Expression, scope: Scope) -> cp.Expression:
         q = dual_exponent(self.set.p)

@@ -144,11 +144,9 @@ class Cardinality(FeatureCount, Relaxed):
 
     def _relaxed(self, R: ProximalPenalty) -> ProximalPenalty:
         """Return the multiple of `KSupport` with the factor, and its parameters, of a squared l2 norm."""
-        match R:
-            case ScaledPenalty():
-                return replace(R, term=self._relaxed(R.term))
-        whole = KSupport(self.k, self.included, self.excluded)
-        return multiplied((R.norms() or (0.0, 1.0, 0.0))[1], whole)
+        if isinstance(R, ScaledPenalty):
+            return replace(R, term=self._relaxed(R.term))
+        return multiplied((R.norms() or (0.0, 1.0, 0.0))[1], KSupport(self.k, self.included, self.excluded))
 
     def formula(self, notation: Notation) -> str:
         w, zeros = self._without("w", notation)
@@ -200,19 +198,22 @@ class KSupport(FeatureCount, ProximalPenalty):
             return s, np.inf
         if not self.left:
             return s, 0.0
+        # The sum of the s_j rises in r, linearly between kinks: s_j leaves 0 at shift / a_j, and reaches 1 at
+        # (1 + shift) / a_j, both in the order of falling a_j. Its slope is the sum of the a_j in between.
         unit = float(a[free].max())
         lengths = np.maximum(a[free] / unit, 1e-290)
-        down = np.sort(lengths)[::-1]
-        ends = np.concatenate([shift / down, (1.0 + shift) / down])  # where s_j leaves 0, and reaches 1
-        order = np.argsort(ends, kind="stable")
-        begun = np.cumsum(order < free.size)
-        rest = np.append(np.cumsum(down[::-1])[::-1], 0.0)  # of each and all smaller ones, without loss
-        ends, slopes = ends[order], rest[np.arange(1, order.size + 1) - begun] - rest[begun]
-        heights = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(ends))])
-        at = max(int(np.searchsorted(heights, self.left)), 1)  # the sum is k between two of the ends
-        r = float(ends[at - 1])
-        if slopes[at - 1] > 0.0:  # a shift of 2^53 hides the 1 of the ends
-            r += float((self.left - heights[at - 1]) / slopes[at - 1])
+        falling = np.sort(lengths)[::-1]
+        kinks = np.concatenate([shift / falling, (1.0 + shift) / falling])
+        order = np.argsort(kinks, kind="stable")
+        left_0 = np.cumsum(order < free.size)  # the number of s_j above 0 behind each kink
+        at_1 = np.arange(1, order.size + 1) - left_0
+        tails = np.append(np.cumsum(falling[::-1])[::-1], 0.0)  # sums from each a_j on, without cancellation
+        kinks, slopes = kinks[order], tails[at_1] - tails[left_0]
+        sums = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(kinks))])
+        before = max(int(np.searchsorted(sums, self.left)), 1) - 1  # the last kink with a sum below k
+        r = float(kinks[before])
+        if slopes[before] > 0.0:  # a shift of 2^53 hides the 1 of the kinks
+            r += float((self.left - sums[before]) / slopes[before])
         s[free] = np.clip(r * lengths - shift, 0.0, 1.0)
         return s, r / unit
 
