@@ -967,6 +967,16 @@ def test_the_minimum_of_one_class_is_not_attained(penalty: Any) -> None:
     assert solution.status == "unattained" and solution.objective < 1e-30
 
 
+@pytest.mark.parametrize("loss", [ucm.Logistic(), ucm.Robust(ucm.Logistic(), ucm.Ball(0, 0.1))], ids=repr)
+def test_an_objective_that_underflows_is_an_infimum(loss: Any) -> None:
+    """On separable samples the losses become 0.0 within a cone, and remain above 0 within bounds."""
+    X = np.array([[3.0, 2.0], [2.0, 3.0], [-3.0, -2.5], [-2.0, -2.0]])
+    y, even = np.array([1, 1, -1, -1]), ucm.LinearConstraint([[1.0, -1.0]], 0.0, 0.0)
+    with pytest.warns(ucm.ConvergenceWarning, match="no minimum is attained"):
+        assert ucm.solve(loss + even, X, y).status == "unattained"
+    assert ucm.solve(loss + even + ucm.Bounds(-1.0, 1.0), X, y).status == "optimal"
+
+
 def test_losses_that_overflow_within_a_constraint_leave_no_multipliers() -> None:
     """Where the constraint holds a margin is -1e6, so that no slope of the exponential loss is finite."""
     X, y = noisy(10, 3)

@@ -202,3 +202,15 @@ def test_ctrl_c_ends_a_long_program() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert limits == [("time_limit", 0.0), "ended", ("time_limit", np.inf)]
+
+
+def test_a_constraint_that_w_meets_far_from_0_beside_a_large_feature() -> None:
+    """The conic solver answers in units of the objective at the least w only."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = np.where(X @ rng.normal(size=5) + 0.5 * rng.normal(size=200) > 0, 1, -1)
+    model = ucm.Robust(ucm.Logistic(), ucm.Ball(0, 0.1)) / 200 + 0.05 * ucm.LInf()
+    solution = ucm.solve(
+        model + ucm.LinearConstraint([[1.0, -1.0, 0.5, 2.0, 0.0]], 1.0), X * [1e4, 1, 1, 1, 1], y
+    )
+    assert solution.status == "optimal" and solution.objective == pytest.approx(0.3652066, rel=1e-6)

@@ -246,7 +246,8 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         convex = self.split.convex
-        if convex and is_proven(proof.certificate, monitor.tol):
+        underflows = proof.certificate.primal == 0.0  # of a positive loss that is an infimum
+        if convex and is_proven(proof.certificate, monitor.tol) and not underflows:
             return None
         w, b = self._declared(*proof.answer.plane)
         endless = is_unattained(self.model, self.data, w, b)
