@@ -307,10 +307,10 @@ EXPORT VECTORISED void smo_add(smo_t *S, int64_t count, const int64_t *slots, co
     }
 }
 
-/* out_kj = the entry of the row in the slot slots_k at the column columns_j, (size, size): the rows of a working set. */
-EXPORT void smo_gather(const smo_t *S, int64_t size, const int64_t *slots, const int64_t *columns, float *out)
+/* out_kj = the entry of the row in the slot slots_k at the column columns_j, for k from `from` to `to`; out is (., size). */
+EXPORT void smo_gather(const smo_t *S, int64_t size, const int64_t *slots, const int64_t *columns, int64_t from, int64_t to, float *out)
 {
-    for (int64_t k = 0; k < size; k++) {
+    for (int64_t k = from; k < to; k++) {
         const float *row = S->store + slots[k] * S->n;
         for (int64_t j = 0; j < size; j++) out[k * size + j] = row[columns[j]];
     }

@@ -32,7 +32,8 @@ _DONE, _LIMIT, _INDEFINITE_KERNEL, _MISSING = range(4)
 _FIRST = 64  # pair updates of the first call
 _WORKING = 512  # variables of a working set, of many groups both ends of each
 _PART = 4096  # columns of F that one call updates
-_LARGE = 1 << 22  # entries of rows from which several threads update F
+_ROWS = 64  # rows of which one call copies the entries of a working set
+_LARGE = 1 << 21  # entries of rows from which several threads read them
 _INNER = 0.1  # of the violation of its pairs that is left in a working set
 _NEW = 4  # one in so many of a working set may need a new row while the cache is full
 _ABSENT = 1e30  # added to what orders variables where the cache has no row; OUT of smo.c
@@ -146,7 +147,11 @@ class PairUpdates:
         slots, size, each = self._rows(W, n), W.size, [name for name in _EACH if name in inner]
         for name in each:
             inner[name][:size] = a[name][W]
-        library.smo_gather(self.fields, size, slots, W, inner["store"])
+
+        def gather(some: slice) -> None:
+            library.smo_gather(self.fields, size, slots, W, some.start, some.stop, inner["store"])
+
+        in_parts(gather, sliced(size, _ROWS), size * n >= _LARGE)
         inner["ends"][:] = np.searchsorted(W, a["ends"])
         part["n"] = part["slots"] = part["filled"] = size
         part["fresh"], part["updates"], part["fall"] = 1, 0, 0.0
