@@ -1035,3 +1035,12 @@ def test_a_set_the_wrong_way_round_warns(options: dict[str, Any]) -> None:
     assert [str(each.message)[12:25] for each in caught] == [
         "0 against 1: ", "0 against 2: ", "1 against 2: "
     ]  # fmt: skip
+
+
+def test_a_parameter_of_the_model_is_named_as_such() -> None:
+    """A grid over C, as of scikit-learn's SVC, is told the name that it has here."""
+    for clf, name in ((ucm.Classifier(), "C"), (ucm.Classifier(ucm.models.mm_mpm(0.3)), "kappa")):
+        with pytest.raises(ucm.ParameterError, match=f"write model__{name}"):
+            clf.set_params(**{name: 1.0})
+    with pytest.raises(ValueError, match="Invalid parameter 'kapa'"):
+        clf.set_params(kapa=1.0)

@@ -299,10 +299,13 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
 
     # --- parameters ------------------------------------------------------------------------
     @property
+    def _given_model(self) -> Any:
+        return default_model(self.kernel) if self.model is None else self.model
+
+    @property
     def declared_model(self) -> RobustMargin | Objective:
         """The model that `fit` compiles: `model`, or the default if None; a set as its `RobustMargin`."""
-        model = default_model(self.kernel) if self.model is None else self.model
-        declared, scaling = as_declared(model, type(self).__name__), self.intercept_scaling
+        declared, scaling = as_declared(self._given_model, type(self).__name__), self.intercept_scaling
         if self.fit_intercept and scaling is None:
             return declared
         if not isinstance(declared, Objective):
@@ -325,9 +328,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         Without a `model` they are those of the default model, as `model__C`.
         """
         params = super().get_params(deep=deep)
-        model = default_model(self.kernel) if self.model is None else self.model
-        if deep and isinstance(model, Node):
-            params |= {_NESTED + name: x for name, x in model.params().items()}
+        if deep and isinstance(self._given_model, Node):
+            params |= {_NESTED + name: x for name, x in self._given_model.params().items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -341,9 +343,16 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
         nested = {
             name.removeprefix(_NESTED): params.pop(name) for name in list(params) if name.startswith(_NESTED)
         }
+        every = self.get_params()
+        inner = [name for name in params if name not in every and _NESTED + name in every]
+        if inner:
+            raise ParameterError(
+                f"set_params: expected an option of Classifier, got {inner[0]!r}, a parameter of its model; "
+                f"write {_NESTED}{inner[0]}"
+            )
         super().set_params(**params)  # first, as it may replace the model
         if nested:
-            model = default_model(self.kernel) if self.model is None else self.model
+            model = self._given_model
             if not isinstance(model, Node):
                 raise ParameterError(
                     f"set_params: {_NESTED}{next(iter(nested))} is a parameter of the model, got the model "
