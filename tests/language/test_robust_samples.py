@@ -241,6 +241,21 @@ def test_bounds_of_norms_keep_the_laws_of_penalties(penalty: Any) -> None:
     check_penalty(penalty)
 
 
+@pytest.mark.parametrize("terms", [(), (0.5 * L2(),)])
+@pytest.mark.parametrize("p", [1.5, 3.0, 1001.0])
+def test_the_bound_of_a_p_norm_is_that_of_any_norm(terms: Any, p: float) -> None:
+    """The search along the projections on balls, against that for the multiplier."""
+    whole, other = Epigraph(terms, (0.7 * Norm(p),)), Epigraph(terms, (0.7 * Norm(p),))
+    vars(other)["_curve"] = None
+    draws = np.random.default_rng(0).standard_normal((10, 4)) * 10.0 ** np.arange(-4.0, 6.0)[:, None]
+    for v in (*draws, np.array([0.0, 0.0, 0.0, -1.0]), np.array([1e-3, 0.0, 0.0, -1.0])):
+        size = 1e-12 * np.abs(v).max()
+        np.testing.assert_allclose(whole.prox(v, 0.3), other.prox(v, 0.3), rtol=0.0, atol=size)
+        nearest = [R.project_onto_domain_cone(v) for R in (whole, other)]
+        np.testing.assert_allclose(*nearest, rtol=0.0, atol=size)
+    assert np.isnan(whole.prox(np.array([np.nan, 1.0, 0.0, 0.0]), 0.3)).any()
+
+
 @pytest.mark.parametrize("share", [np.nextafter(1.0, 0.0), 1e-25])
 def test_the_proximal_map_of_an_ellipsoid_survives_rounding_at_both_ends(share: float) -> None:
     for e in np.random.default_rng(0).uniform(0.01, 300.0, (50, 2)):

@@ -7,7 +7,7 @@ t, since they do not fall in it: with one more feature of value `-y_i r_i` they 
 from __future__ import annotations
 
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from ucm.language.terms import NEGLIGIBLE, BoxSupport, ProximalPenalty, last, sh
 _HOLDS = 1e-9  # of a norm: a violation that counts as rounding
 _STEP = 1e-6  # relative, for the derivative of a proximal map in its multiplier
 _STEPS = 100  # of the search for a multiplier
-_ENDLESS, _EPS = 1e280, float(np.finfo(float).eps)
+_ENDLESS = 1e280  # of its parameter along the projections on balls
 
 
 Boxes = tuple[Bound, Bound, float, Bound]
@@ -184,7 +184,7 @@ class Epigraph(ProximalPenalty):
         `|q| + lam |q|^(p-1) = |v| / k`. Every lam has its q, and so its w and mu.
         """
         k = 1.0 + 2.0 * s * c
-        unit = float(np.abs(v).max()) / k
+        unit = float(np.abs(v).max()) / k or 1.0
         x = np.abs(v) / (k * unit)
 
         def at(lam: float) -> tuple[float, Vec]:
@@ -200,7 +200,10 @@ class Epigraph(ProximalPenalty):
             return -u, np.zeros_like(v)
         while excess(high) < 0.0 and high < _ENDLESS:
             low, high = high, 16.0 * high
-        return at(brentq(excess, low, high, xtol=1e-300, rtol=4.0 * _EPS) if high < _ENDLESS else high)
+        if not excess(high) >= 0.0:  # rounding alone, or numbers that overflow
+            return at(high)
+        root: Any = brentq(excess, low, high, xtol=1e-300)
+        return at(root)
 
     def value(self, w: Vec) -> float:
         w, t = w[:-1], float(w[-1])
