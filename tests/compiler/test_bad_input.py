@@ -75,7 +75,7 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "solver": (lambda: ucm.solve(NU, X, Y, solver="liblinear"), ParameterError, "liblinear"),
     "kernel": (lambda: untyped.compile(NU, X, Y, kernel="cubic"), ParameterError, "kernel"),
     "no center": (lambda: ucm.solve(ucm.Ball([], 0.1), X, Y), CompositionError, "a vector"),
-    "starts": (lambda: ucm.solve(NU, X, Y, n_starts=None), ParameterError, "a positive whole number"),
+    "starts": (lambda: ucm.solve(NU, X, Y, n_starts=None), ParameterError, "from 1 to 10000"),
     "certify_local": (
         lambda: ucm.compile(ucm.models.zero_norm_svm(1.0), X, Y).certify_local(X),  # type: ignore[arg-type]
         ParameterError,
