@@ -179,7 +179,7 @@ def test_the_roots_do_not_see_the_scale_of_the_samples(make: Callable[[float], A
 
 def test_roots_that_are_not_found_have_a_status_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = samples(60, 5)
-    monkeypatch.setattr("ucm.solvers.secular._nearest", lambda S, c, radii, near, monitor: (c, 0.0 * radii))
+    monkeypatch.setattr("ucm.solvers.secular._nearest", lambda S, c, radii, monitor: (c, 0.0 * radii))
     with pytest.warns(ucm.ConvergenceWarning, match="take another solver"):
         assert ucm.solve(MPM(0.1), X, y, solver="secular").status == "stalled"
 

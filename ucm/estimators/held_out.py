@@ -18,13 +18,13 @@ from ucm.compiler.compile import plan_of
 from ucm.compiler.path import solve_in_turn
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import least_error
-from ucm.data.bound_data import bind
+from ucm.data.bound_data import bind, known_by
 from ucm.data.kernel_options import with_kernel
 from ucm.data.linear_map import Matrix, Vec
 from ucm.data.moments import Moments
 from ucm.errors import UCMError
 from ucm.estimators.classifier import Classifier
-from ucm.estimators.moments import by_moments, is_sum_of_ellipsoids
+from ucm.estimators.moments import at_sizes, is_sum_of_ellipsoids
 from ucm.estimators.multiclass import Pair, Problems, each
 from ucm.estimators.validation import (
     Fold,
@@ -38,7 +38,8 @@ from ucm.estimators.validation import (
 )
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin
+from ucm.language.robust import RobustMargin, as_model
+from ucm.ranges.parameter_range import size_of
 
 Scores = NDArray[np.float64]
 
@@ -68,15 +69,20 @@ class Search:
     def by_moments(self) -> bool:
         """True if class means and covariances determine w for every value, and no option needs a solve."""
         e = self.estimator
-        return (
-            not self.kernel
-            and e.solver == "auto"
-            and e.class_weight is None
-            and e.read_as is None
-            and e.bias_rule in ("auto", "min_error", "means", "midpoint", "zero")
-            and not self.model.relative_names()
-            and is_sum_of_ellipsoids(self.model)
-        )
+        if (
+            self.kernel
+            or e.solver != "auto"
+            or e.class_weight is not None
+            or e.read_as is not None
+            or e.bias_rule not in ("auto", "min_error", "means", "midpoint", "zero")
+            or len(self.names) != 1
+            or self.model.relative_names()
+            or not is_sum_of_ellipsoids(self.model)
+        ):
+            return False
+        nothing = Moments(1.0, np.zeros(1), np.zeros((1, 1)))  # the size does not depend on data
+        data = known_by({"pos": nothing, "neg": nothing})
+        return not isinstance(size_of(as_model(self.model, "ClassifierCV"), data, self.names[0]), str)
 
 
 def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
@@ -97,7 +103,7 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
         for p, pair in enumerate(problems.pairs):
             negative = reduce(Moments.merged, (by_class[c] for c in problems.classes_against(pair)))
             moments = {"pos": by_class[pair.positive], "neg": negative}
-            W, b = by_moments(models, moments, e.bias_rule, e.tol)
+            W, b = at_sizes(models, moments, e.bias_rule, e.tol)
             solved = np.isfinite(W[0])
             W, b = np.ascontiguousarray(W[:, solved]), b[solved]
             unbiased = np.flatnonzero(np.isnan(b))  # these biases minimise the error on the training part

@@ -80,7 +80,7 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
             blocks = tuple(replace(b, map=b.map.scaled(1.0 / unit)) for b in form.blocks)
             form = replace(form, center=form.center / unit, blocks=blocks)
         with blas_threads(form.n):
-            return _solve(form, monitor, unit, form.center if start is None else form.matvec(start.q))
+            return _solve(form, monitor, unit)
 
 
 def _no_balls(form: MinNorm) -> str | None:
@@ -101,13 +101,13 @@ def _radius(block: Block) -> float:
     return 0.0 if size is None else size.number
 
 
-def _solve(form: MinNorm, monitor: Monitor, unit: float, near: Vec) -> Answer:
-    """Solve a form, measured in `unit`, with its S_k, from a point `near` the nearest one."""
+def _solve(form: MinNorm, monitor: Monitor, unit: float) -> Answer:
+    """Solve a form, measured in `unit`, with its S_k."""
     new = [b.map for b in form.blocks if not has_spectrum(b.map)]
     monitor.hessian_passes += 0.5 * sum(A.squares for A in new) / max(1, form.stored)
     monitor.systems += 1
     radii = np.array([_radius(b) for b in form.blocks])
-    x, s = _nearest([spectrum(b.map) for b in form.blocks], form.center, radii, near, monitor)
+    x, s = _nearest([spectrum(b.map) for b in form.blocks], form.center, radii, monitor)
     products = form.rmatvec(x)
     sizes = np.array([float(np.linalg.norm(v)) for v in products])
     steps = np.minimum(s, radii / np.maximum(sizes, _TINY))
@@ -129,8 +129,8 @@ def _solve(form: MinNorm, monitor: Monitor, unit: float, near: Vec) -> Answer:
     return answer.after("interrupted" if monitor.timed_out else "stalled", left)
 
 
-def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, near: Vec, monitor: Monitor) -> tuple[Vec, Vec]:
-    """Solve for x and s, from a point `near` x."""
+def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, monitor: Monitor) -> tuple[Vec, Vec]:
+    """Solve for x and s."""
     least = 1e-15 * float(np.linalg.norm(c))  # smaller moves of x are rounding
     reach = [r * math.sqrt(T.trace) for T, r in zip(S, radii, strict=True)]
     used = [k for k, size in enumerate(reach) if size > least]
@@ -139,15 +139,23 @@ def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, near: Vec, monitor: Moni
     if not c.any() or not used:
         return x, all_s
     parts = [S[k] for k in used]
-    if len(used) > 1:
-        x, all_s[used] = _several(parts, c, radii[used], near, monitor)
-        return x, all_s
-    # s is 1/u, u the root of ||q(u)|| = r with q(u) = -(u I + A'A)^-1 A'c
-    values, vectors = parts[0].values, parts[0].vectors
+    if len(used) == 1:
+        X, multipliers = one_ball(parts[0], c, radii[used])
+        x, all_s[used[0]] = X[:, 0], multipliers[0]
+    else:
+        x, all_s[used] = several(parts, c, radii[used], None, monitor)
+    return x, all_s
+
+
+def one_ball(S: Spectrum, c: Vec, radii: Vec) -> tuple[Matrix, Vec]:
+    """Solve the secular equation of one ball for every radius; return the points x in columns, and s.
+
+    s is 1/u, u the root of `||q(u)|| = r` with `q(u) = -(u I + A'A)^-1 A'c`.
+    """
+    values, vectors = S.values, S.vectors
     b = vectors.T @ c
-    u = secular_root(values, values * b * b, radii[used], float(values[-1]) / _HUGE)
-    all_s[used] = 1.0 / u
-    return vectors @ (b * (u / (u + values))), all_s
+    u = secular_root(values, values * b * b, radii, float(values[-1]) / _HUGE)
+    return vectors @ (b[:, None] * (u / (u + values[:, None]))), 1.0 / u
 
 
 class _Dual(NamedTuple):
@@ -196,7 +204,9 @@ class _Point(NamedTuple):
     factor: Matrix
 
 
-def _several(spectra: Sequence[Spectrum], c: Vec, radii: Vec, near: Vec, monitor: Monitor) -> tuple[Vec, Vec]:
+def several(
+    spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
+) -> tuple[Vec, Vec]:
     """Solve for x and s with several balls, by Newton's method on the dual g(u) over u_k >= 0.
 
     If s_k is at its upper limit, q_k lies inside its ball, and x is orthogonal to the range of A_k up to
@@ -204,7 +214,9 @@ def _several(spectra: Sequence[Spectrum], c: Vec, radii: Vec, near: Vec, monitor
     """
     dual = _Dual([T.matrix for T in spectra], [T.root for T in spectra], c, radii)
     traces = np.array([T.trace for T in spectra])
-    x, s = _newton(dual, radii / dual.sizes(near), 1e8 / traces, monitor)
+    if s is None:
+        s = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in dual.S])
+    x, s = _newton(dual, s, 1e8 / traces, monitor)
     far, tiny = s, float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))
     for _ in range(50 if tiny else 0):  # the ratios of s_k for which no q_k leaves its ball
         if monitor.timed_out:
