@@ -21,8 +21,7 @@ KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
 """The kernels of `native.h`; by distances, `exp(-gamma |a - b|^2)` loses less to rounding."""
 
 _COMPILED = ("linear", "poly", "rbf")
-_FILLED = 0.5  # least density at which samples are centred,
-_BLAS = 0.25  # and at which a product by BLAS takes less time than one that passes over zeros
+_FILLED = 0.5  # least density at which samples are centred
 _FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5,
 _FAR_BLOCKS = 500.0  # and to 1e-4: a round more costs less than rows one by one
 _LARGE = 1 << 25  # kernel values times features from which several threads gain
@@ -141,9 +140,8 @@ class Gram:
         X, name, cells = self.X, self.kernel.name, self.X.shape[0] * self.X.shape[1]
         if name not in _COMPILED or 8 * cells > self.limit:
             return None
-        entries = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
-        filled = entries >= _FILLED * cells
-        height = _HEIGHT if entries >= _BLAS * cells and X.shape[1] >= _LONG else 1
+        filled = (X.nnz if sparse.issparse(X) else np.count_nonzero(X)) >= _FILLED * cells
+        height = _HEIGHT if filled and X.shape[1] >= _LONG else 1
         X = X.toarray(order="C" if height > 1 else "F") if sparse.issparse(X) else X
         X = X - X.mean(axis=0) if name == "rbf" and filled else X
         squares = self.kernel.gamma * np.einsum("ij,ij->i", X, X)

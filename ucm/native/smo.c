@@ -122,19 +122,6 @@ VECTORISED static levels_t update(int64_t n, double *restrict F, const float *re
     return (levels_t){least[0], most[0]};
 }
 
-/* The first k with F_k = least among the variables that can grow. Blocks without it are passed over by a loop that vectorises. */
-VECTORISED static int64_t first_least(int64_t n, const double *restrict F, const float *restrict grows, double least)
-{
-    int64_t k = 0;
-    for (; k + BLOCK < n; k += BLOCK) {
-        int64_t found = 0;
-        for (int64_t j = k; j < k + BLOCK; j++) found |= F[j] + (double)grows[j] == least;
-        if (found) break;
-    }
-    while (k + 1 < n && F[k] + (double)grows[k] != least) k++;
-    return k;
-}
-
 typedef struct { float gain; int64_t index; } partner_t;
 
 /* The j with the largest (F_j - least)^2 / curvature among the variables that can fall; scale is 1 / (most - least). */
@@ -401,7 +388,8 @@ EXPORT int32_t smo(smo_t *S, double eps, double gap, int64_t limit)
         for (int64_t g = 0; g < S->groups; from = S->ends[g++]) {
             const double least = levels[g].least, width = levels[g].most - least;
             if (!(width > eps)) continue;
-            const int64_t k = from + first_least(S->ends[g] - from, S->F + from, S->grows + from, least);
+            int64_t k = from;
+            while (k + 1 < S->ends[g] && S->F[k] + (double)S->grows[k] != least) k++;
             const int64_t slot = row_of(S, k, i);
             if (slot < 0) return 3;
             const float *K = S->store + slot * S->n + from;
