@@ -97,7 +97,7 @@ def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
         with blas_threads(data.n, max(data.stored, data.n**2)):  # forms and factors covariances
             return MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space)
 
-    return model.over(data, "form", make)
+    return model.once("form", make, data)
 
 
 class _RobustLowering(Lowering[Form]):

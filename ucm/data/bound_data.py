@@ -212,7 +212,7 @@ class Data:
         self.approx: Any = None  # the fitted transformer to the features that X holds
         self.factor: NDArray[np.float64] | None = None  # of the Gram matrix, where samples are unit vectors
         self.as_given, self.origin = self, np.zeros(0)  # the samples before `centred`, and what it subtracts
-        self.known: dict[Hashable, Any] = {}  # what `once`, and declarations, have computed of the samples
+        self.cache: dict[Hashable, Any] = {}  # of `once`, and of `Node.once` for these samples
 
     def with_coordinates(self, X: Matrix, gram: Gram | None = None, space: Space | None = None) -> Data:
         """Return new `Data` with coordinates X and the same labels, weights and groups."""
@@ -349,8 +349,8 @@ class Data:
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the cached result of `make()`, which is called at the first use of the key."""
-        found = self.known.get(key, MISSING)
-        return self.known.setdefault(key, make()) if found is MISSING else found  # threads share the first
+        found = self.cache.get(key, MISSING)
+        return self.cache.setdefault(key, make()) if found is MISSING else found  # threads share the first
 
     @_once
     def _matrix(self, kind: str, group: Hashable = None) -> Matrix:

@@ -339,21 +339,19 @@ class Node(metaclass=Kind):
         # the class decides alone; `isinstance` by way of a metaclass takes four times as long
         return tuple([x for x in self.walk() if kind in type(x).__mro__])  # type: ignore[misc]
 
-    def once(self, key: Hashable, make: Callable[[], Result]) -> Result:
-        """Return `make()`, which depends on the declaration and the key alone, cached under `key`."""
-        if key not in self._once:
-            self._once[key] = make()
-        return self._once[key]
+    def once(self, key: Hashable, make: Callable[[], Result], data: Data | None = None) -> Result:
+        """Return `make()`, called at the first use of the key and cached in the declaration.
+
+        It depends on the declaration and the key alone, or on bound samples too: then `data` are these, and
+        the result is cached there, for equal declarations.
+        """
+        cache, key = (self._once, key) if data is None else (data.cache, (key, self))
+        found = cache.get(key, MISSING)  # one hash of the key
+        return cache.setdefault(key, make()) if found is MISSING else found
 
     @functools.cached_property
     def _once(self) -> dict[Hashable, Any]:
         return {}
-
-    def over(self, data: Data, word: str, make: Callable[[], Result]) -> Result:
-        """Return `make()`, which depends on the declaration and the samples alone, kept with the samples."""
-        key = word, self
-        found = data.known.get(key, MISSING)  # one hash of the declaration
-        return data.known.setdefault(key, make()) if found is MISSING else found
 
     def children(self) -> tuple[Node, ...]:
         """Return the child nodes, found in the fields and in nested tuples of the fields."""

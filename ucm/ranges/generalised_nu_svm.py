@@ -365,4 +365,4 @@ def radius_from_lambda(model: RobustMargin, data: Data) -> GeneralisedNuSVM:
 
     Raises as `GeneralisedNuSVM`, its `classes`, `form` and `solved`.
     """
-    return model.over(data, "radii", lambda: GeneralisedNuSVM(model, data).solved())
+    return model.once("radii", lambda: GeneralisedNuSVM(model, data).solved(), data)

@@ -147,7 +147,7 @@ def intervals_of(
     names = model.relative_names()
     if not (isinstance(model, Objective) and len(names) > 1):  # else lam_max depends on the fractions
         model = model.with_params(**dict.fromkeys(names, 0.5))
-    return model.over(data, "relative", lambda: _intervals(model, names, data, time_limit))
+    return model.once("relative", lambda: _intervals(model, names, data, time_limit), data)
 
 
 def _intervals(

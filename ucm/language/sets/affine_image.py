@@ -97,12 +97,11 @@ class DomainImage(UncertaintySet):
 
     def bound(self, data: Data) -> BoundImage:
         """Return the image of bound samples, computed once."""
-        return self.over(data, "image", lambda: self._bound(data))
+        return self.once("image", lambda: self._bound(data), data)
 
     def _bound(self, data: Data) -> BoundImage:
         (c, domain), A, samples = self.declared(), self.map(data), self.sample_weights(data)
-        # zeros without memory, as the image of every value of a parameter is kept with the samples
-        center = np.broadcast_to(0.0, A.shape[0]) if isinstance(c, Origin) else c.evaluate(data)
+        center = np.zeros(A.shape[0]) if isinstance(c, Origin) else c.evaluate(data)
         if samples is None:
             return BoundImage(A, center, [*domain.intersected()])
         domains = [D.bind(samples) for D in domain.intersected()]
@@ -117,7 +116,7 @@ class DomainImage(UncertaintySet):
     def infeasibility_reason(self, data: Data) -> str | None:
         """Return why one of the intersected domains, not their intersection, is empty; else None."""
         image = self.bound(data)
-        reasons = [D.infeasibility_reason(image.A.shape[1]) for D in image.pieces]
+        reasons = (D.infeasibility_reason(image.A.shape[1]) for D in image.pieces)
         return next((f"{self!r}: {why}" for why in reasons if why is not None), None)
 
     def lower(self, data: Data) -> LoweredSet:
@@ -134,7 +133,7 @@ class DomainImage(UncertaintySet):
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         image = self.bound(data)
         first, *_ = [next(q) for _ in image.pieces]
-        violation = max([D.violation(first) for D in image.pieces])
+        violation = max(D.violation(first) for D in image.pieces)
         return image.center + image.A.matvec(first), violation
 
     def coefficient_name(self) -> str:

@@ -82,7 +82,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
 
     def _lowered(self, data: Data) -> tuple[list[LoweredSet], ConvexCombination]:
         """Return the lowered operands and the convex combination of their domains, cached in the data."""
-        return self.over(data, "union", lambda: self._lower_operands(data))
+        return self.once("union", lambda: self._lower_operands(data), data)
 
     def _lower_operands(self, data: Data) -> tuple[list[LoweredSet], ConvexCombination]:
         images, operands = [U.lower(data) for U in self.sets], []

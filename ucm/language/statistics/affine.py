@@ -337,7 +337,7 @@ def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
     """
     few = min(data.m, _ORDER)
     if data.gram is None and data.n <= few and data.stored <= 2 * _FORMING * data.m:
-        return S.over(data, "root", lambda: MatrixMap(psd_root(S.evaluate(data))))
+        return S.once("root", lambda: MatrixMap(psd_root(S.evaluate(data))), data)
     return stacked_factors(S, data)
 
 

@@ -345,14 +345,14 @@ class Points(SampleNode):
         return self.points.shape[1]
 
     def map(self, data: Data) -> LinearMap:
-        return self.over(data, "points", lambda: SampleMap(self.points))
+        return self.once("points", lambda: SampleMap(self.points), data)
 
     def average(self, data: Data) -> Vec:
         c = np.ones(self.points.shape[0]) if self.weights is None else self.weights
         return np.asarray(self.points.T @ c).ravel() / c.sum()
 
     def covariance_factor(self, data: Data) -> LinearMap:
-        return self.over(data, "centred", lambda: centered_map(self.points, self.average(data), self.weights))
+        return self.once("centred", lambda: centered_map(self.points, self.average(data), self.weights), data)
 
     def bound(self, data: Data) -> SampleWeights:
         return replace(super().bound(data), weights=self.weights)
