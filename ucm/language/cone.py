@@ -58,8 +58,8 @@ class PolyhedralCone:
 
     @functools.cached_property
     def _bound_part(self) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[Any]]:
-        """The coordinates without both signs; in them, an orthonormal basis Q of the lines, and the rays without
-        their parts in the span of Q.
+        """The coordinates without both signs; in them, an orthonormal basis Q of the lines, and the rays
+        without their parts in the span of Q.
         """
         n = next(M.shape[0] for M in (self.lines, self.rays) if M is not None)
         up, down = self._signs(n)
