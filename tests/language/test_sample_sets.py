@@ -360,7 +360,7 @@ def test_powers_of_large_and_small_products_neither_overflow_nor_vanish() -> Non
     sets: Any = per_sample("factor") @ Ball(0, 1, p=1.001)  # whose dual norm has the exponent 1001
     V = np.array([[3.0, -1.0, 0.5], [3e-4, 1e-4, -3e-4], [0.0, 0.0, 0.0], [-1e300, 2.0, 1e299]])
     logs = np.log(np.abs(V), where=V != 0.0, out=np.full(V.shape, -np.inf))
-    expected = np.exp(np.array([logsumexp(1001.0 * row) for row in logs]) / 1001.0)
+    expected = [np.exp(float(np.asarray(logsumexp(1001.0 * row))) / 1001.0) for row in logs]
     np.testing.assert_allclose(sets.heights(V), expected, rtol=1e-12)
     points = sets.maximisers(V)
     np.testing.assert_allclose((points * V).sum(axis=1), expected, rtol=1e-9)

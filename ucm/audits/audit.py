@@ -290,9 +290,9 @@ def _feasible(multipliers: Vec, model: Objective | UncertaintySet, y: Vec, weigh
     """
     top, balance = float(np.abs(multipliers).max(initial=0.0)), abs(float(y @ multipliers))
     slack, free, slope = _OUTSIDE * top, True, None
-    match model:
-        case Objective(loss=loss, intercept=intercept):
-            free, slope = intercept == "free", loss.slope() if isinstance(loss, ConvexLoss) else None
+    if isinstance(model, Objective):
+        free = model.intercept == "free"
+        slope = model.loss.slope() if isinstance(model.loss, ConvexLoss) else None
     caps = np.inf if slope is None else slope * (1.0 if weights is None else weights)
     inside = (multipliers >= -slack) & (multipliers <= caps + slack)
     return bool(inside.all()) and not (free and balance > slack * np.sqrt(y.size))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -136,7 +135,8 @@ def dense(x: Any) -> NDArray[np.float64]:
 def elastic_net(strength: float, l1_ratio: float) -> Penalty:
     """Return `strength * (l1_ratio ||w||_1 + (1 - l1_ratio) / 2 ||w||_2^2)`, without terms of factor 0."""
     factors = (strength * l1_ratio, L1()), (strength * (1.0 - l1_ratio) / 2.0, L2())
-    return reduce(add, [c * R for c, R in factors if c > 0.0] or [0.0 * L2()])
+    terms: list[Penalty] = [c * R for c, R in factors if c > 0.0]
+    return reduce(lambda R, S: R + S, terms) if terms else 0.0 * L2()
 
 
 def objective(

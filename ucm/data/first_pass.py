@@ -267,9 +267,7 @@ def _moments(
 
 def _merge(a: _BlockMoments, b: _BlockMoments) -> _BlockMoments:
     with np.errstate(over="ignore", invalid="ignore"):
-        return joined(a[0], b[0]), [
-            y if x is None else x if y is None else x.merged(y) for x, y in zip(a[1], b[1])
-        ]
+        return joined(a[0], b[0]), [x.merged(y) if x and y else x or y for x, y in zip(a[1], b[1])]
 
 
 def of_moments(source: RowSource, class_weight: ClassWeight = None, factors: Factors | None = None) -> Data:

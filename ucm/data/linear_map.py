@@ -22,8 +22,8 @@ _RANK = 8.0  # multiple of the rounding of eigenvalues below which they are 0 in
 
 def column_ends(X: Matrix) -> tuple[Vec, Vec]:
     """Return the least and the largest entry of each feature, (n,), without a copy of X."""
-    ends = (np.ravel(as_dense(v)).astype(np.float64) for v in (X.min(axis=0), X.max(axis=0)))
-    return next(ends), next(ends)
+    low, high = (np.ravel(as_dense(v)).astype(np.float64) for v in (X.min(axis=0), X.max(axis=0)))
+    return low, high
 
 
 def column_sizes(X: Matrix) -> Vec:

@@ -107,7 +107,7 @@ class MinNorm:
 
     def matvec(self, q: Sequence[Vec]) -> Vec:
         """Return the point `x(q) = center + sum_k A_k q_k`."""
-        return sum([b.map.matvec(p) for b, p in zip(self.blocks, q, strict=True)], start=self.center.copy())
+        return sum((b.map.matvec(p) for b, p in zip(self.blocks, q, strict=True)), start=self.center.copy())
 
     def matrix(self) -> NDArray[np.float64]:
         """Return the dense matrix `[A_1, ..., A_K]`, of shape (n, entries of all blocks)."""

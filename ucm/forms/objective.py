@@ -272,7 +272,7 @@ class Composite:
         """Return the total loss at the margins."""
         if self.worst:
             return self.fixed(margin).loss(margin)
-        return sum([loss.value(margin, self.y, c) for loss, c in self.parts])
+        return sum(loss.value(margin, self.y, c) for loss, c in self.parts)
 
     def value(self, margin: Vec, w: Vec) -> float:
         """Return the objective at the margins and the normal w."""
@@ -519,8 +519,8 @@ class DifferenceOfConvex:
 
     def value(self, margin: Vec, w: Vec) -> float:
         """Return the objective `G - H` at the margins and w."""
-        minus = sum([loss.value(margin, self.G.y, c) for loss, c in self.parts])
-        minus += sum([penalty.value(w) for penalty in self.penalties])
+        minus = sum(loss.value(margin, self.G.y, c) for loss, c in self.parts)
+        minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus
 
     def constant(self) -> Answer:
@@ -568,9 +568,8 @@ class DifferenceOfConvex:
                 total += [G.penalty.value(w) - sum(h.value(w) for h in self.penalties) for w in planes]
             return total
 
-        offsets = [loss.offset for loss in losses]
-        kinks = {0.0, *offsets, *np.negative(offsets).tolist()}
-        curved = moved or bool(G.worst or unit) or None in [loss.slope() for loss in losses]
+        kinks = {0.0, *(side * loss.offset for loss in losses for side in (1.0, -1.0))}
+        curved = moved or bool(G.worst or unit) or any(loss.slope() is None for loss in losses)
         places = np.array([*kinks, *(_EVEN if curved else ())])
         tried = heights(places)
         least = float(tried.min())
@@ -590,7 +589,7 @@ class DifferenceOfConvex:
 
     def subgradient(self, margin: Vec, w: Vec) -> LinearTerm:
         """Return a subgradient of H, as slopes in the margins and in w."""
-        normal = sum([p.subgradient(w) for p in self.penalties], start=np.zeros(self.G.n))
+        normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
         return LinearTerm(-slopes_of(self.parts, margin), normal)
 
 

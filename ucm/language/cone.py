@@ -33,7 +33,7 @@ def nonnegative_least_squares(A: NDArray[np.float64], b: Vec) -> tuple[Vec, floa
 
 @dataclass(frozen=True, eq=False)
 class PolyhedralCone:
-    """The cone `{x + L s + G u}` of a box's points x and multiples, numbers s, and u >= 0.
+    """The cone of the points `x + L s + G u`, x a multiple of a point of a box, s any numbers, and u >= 0.
 
     lower, upper : the bounds of the box, `lower <= 0 <= upper`; the cone has the signs of its points
     lines, rays : the columns of L and of G; None for none
@@ -51,11 +51,18 @@ class PolyhedralCone:
         lines, rays = both(self.lines, other.lines), both(self.rays, other.rays)
         return PolyhedralCone(self.lower + other.lower, self.upper + other.upper, lines, rays)
 
-    @functools.cached_property
-    def _generators(self) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[Any]]:
-        """The coordinates that are not free, an orthonormal basis of lines in them, and orthogonal rays."""
-        n = next(M.shape[0] for M in (self.lines, self.rays) if M is not None)
+    def _signs(self, n: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which coordinates of the points of the box may be positive, and which negative, (n,)."""
         up, down = (np.broadcast_to(x, n) for x in (np.asarray(self.upper) > 0, np.asarray(self.lower) < 0))
+        return up, down
+
+    @functools.cached_property
+    def _bound_part(self) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[Any]]:
+        """The coordinates without both signs; in them, an orthonormal basis Q of the lines, and the rays
+        without their parts in the span of Q.
+        """
+        n = next(M.shape[0] for M in (self.lines, self.rays) if M is not None)
+        up, down = self._signs(n)
         at = np.flatnonzero(~(up & down))
         rays = (np.diag(1.0 * up - down)[:, up ^ down], *(() if self.rays is None else (self.rays,)))
         Q, G = np.empty((at.size, 0)), np.hstack(rays)[at]
@@ -68,10 +75,10 @@ class PolyhedralCone:
         return at, Q, G
 
     def face(self, z: Vec) -> tuple[Vec, NDArray[np.intp], NDArray[np.float64]]:
-        """Return the projection p of z, the coordinates that are not free, and the directions there of the
-        least face with p.
+        """Return the projection p of z, the coordinates without both signs, and in these coordinates the
+        directions that span the least face of the cone with p.
         """
-        at, Q, G = self._generators
+        at, Q, G = self._bound_part
         p, v = z.copy(), z[at]
         u = nonnegative_least_squares(G, v - Q @ (Q.T @ v))[0]
         p[at] = Q @ (Q.T @ v) + G @ u
@@ -85,14 +92,14 @@ class PolyhedralCone:
 
     def generators(self, n: int) -> NDArray[np.float64]:
         """Return the columns whose sums with factors >= 0 are the points of the cone in R^n."""
-        up, down = (np.broadcast_to(x, n) for x in (np.asarray(self.upper) > 0, np.asarray(self.lower) < 0))
+        up, down = self._signs(n)
         lines = () if self.lines is None else (self.lines, -self.lines)
         rays = () if self.rays is None else (self.rays,)
         return np.hstack([np.eye(n)[:, up], -np.eye(n)[:, down], *lines, *rays])
 
 
 def decomposed(cones: Sequence[PolyhedralCone], z: Vec) -> list[Vec]:
-    """Return points of the cones with the sum next to z."""
+    """Return a point of each cone, such that their sum is the point nearest to z of the sum of the cones."""
     columns = [cone.generators(z.size) for cone in cones]
     u = nonnegative_least_squares(np.hstack(columns), z)[0]
     ends = np.cumsum([G.shape[1] for G in columns])[:-1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 from scipy.special import expit, wrightomega, xlogy
 
@@ -69,7 +67,7 @@ class Hinge(SubsetLoss, ConvexLoss):
         np.isfinite, "start is a finite margin", "leave it out for 1", default=1.0, kw_only=True
     )
 
-    @functools.cached_property
+    @property
     def offset(self) -> float:
         return value(self.start)
 

@@ -398,14 +398,15 @@ class ProximalPenalty(Penalty):
     def domain_cone(self) -> PolyhedralCone | None:
         """Return the cone spanned by the domain of R* if it is polyhedral and not the whole space, else None.
 
-        A sum of such penalties has the projection on the sum of their cones.
+        Where all penalties of a sum have such a cone, a point is projected on the sum of the cones at once.
         """
         return None
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
-        """Return the projection of z on the cone spanned by the domain of R*, by default on `domain_cone()`.
+        """Return the projection of z on the cone spanned by the domain of R*.
 
-        Without one the default is z itself, for a cone that is the whole space.
+        The default projects on `domain_cone()`; if that is None, it takes the cone as the whole space, and
+        returns z itself.
         """
         cone = self.domain_cone()
         return z if cone is None else cone.project(z)

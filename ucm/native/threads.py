@@ -102,7 +102,7 @@ def workers() -> int:
 def in_parts(work: Callable[[T], object], parts: Iterable[T], large: bool) -> None:
     """Call `work` for every part, on several threads if `large`, each with one thread of BLAS.
 
-    Where it is not large, the limit of BLAS would take a tenth of a whole call.
+    Small work sets no limit of BLAS, which costs more than it saves there.
     """
     threads = workers() if large else 1
     with _one_thread if large else nullcontext():

@@ -131,17 +131,19 @@ class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite | Move
         """
         answer = self._penalized_once(form, monitor, 1.0)
         value, gap = form.duality_gap(answer)
+        unit = value
         if value == np.inf:  # no answer: the unit is the value of the least w
             w = form.penalty.project_domain(np.zeros(form.n))
-            value = form.value(form.margins(w, 0.0), w)
+            unit = form.value(form.margins(w, 0.0), w)
         for power in (1.0, 0.5):
             limited = monitor.timed_out or not monitor.may_continue
-            if form.tilt or not 1e-200 < value < np.inf or gap <= 0.5 * monitor.tol * value or limited:
+            if form.tilt or not 1e-200 < unit < np.inf or gap <= 0.5 * monitor.tol * unit or limited:
                 break
-            again = self._penalized_once(form, monitor, value**-power)
+            again = self._penalized_once(form, monitor, unit**-power)
             other, remaining = form.duality_gap(again)
-            if remaining < gap or gap == np.inf > other:
+            if (remaining, other) < (gap, value):  # the lower value where neither has a gap
                 answer, value, gap = again, other, remaining
+                unit = value
         monitor.report(max(1, monitor.iterations), value, float("nan"))
         proven = answer.status in _LEFT and gap <= 0.5 * monitor.tol * abs(value)
         return answer.ended("converged", "") if proven else answer

@@ -122,14 +122,17 @@ class PowerFunction(SeparableFunction):
         if not self.euclidean:
             return None
         q, found, work = np.empty_like(v), np.empty(3), np.empty(2 * v.size)
-        labels, masses, limit, unit = samples.labels, len(samples.groups), 1.0 if prox else math.inf, 1.0
+        labels, limit, unit = samples.labels, 1.0 if prox else math.inf, 1.0
         project = native.library.project_ball_simplex
         project(v.size, v, labels.size, labels, radius, limit, q, found, work)
         if math.isnan(found[0]):
             v, unit = scaled(v, samples.groups, prox)
             project(v.size, v, labels.size, labels, radius, limit, q, found, work)
-        t, *levels = (found * (1.0 / unit, unit, unit)).tolist()
-        return q, None if found[0] >= limit else KKTPoint(q, t, q, t, tuple(levels[:masses]))
+        t, *levels = found.tolist()
+        if t >= limit:
+            return q, None
+        t /= unit
+        return q, KKTPoint(q, t, q, t, tuple(unit * x for x in levels[: len(samples.groups)]))
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
         p, r = self.p, radius

@@ -345,8 +345,8 @@ def _cone_rows(penalty: LinearConstraint) -> Matrix:
         rows = None if each is None else penalty.over(len(each))
     if rows is None or isinstance(rows.A, tuple) or rows.upper[1].any():
         raise CompositionError(
-            f"RobustMargin(U) + {penalty!r}: expected B w >= 0 with the numbers of B, as a robust margin "
-            "takes finite bounds of 0 only, for each feature; write NonNegative([True] * n) for n features "
+            f"RobustMargin(U) + {penalty!r}: expected B w >= 0 with a given matrix B, as a robust margin "
+            "takes finite bounds of 0 only, one each; write NonNegative([True] * n) for n features "
             "or LinearConstraint(A, 0), or put the constraint beside a loss"
         )
     return -rows.upper[0]

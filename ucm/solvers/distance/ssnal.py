@@ -255,7 +255,7 @@ class _Iterate:
 
     def _image(self, p: Sequence[Vec]) -> Vec:
         """Return `h + G p` in scaled units, the features before the couplings."""
-        return sum([A.matvec(v) for A, v in zip(self.G, p, strict=True)], start=self.h) / self.scale
+        return sum((A.matvec(v) for A, v in zip(self.G, p, strict=True)), start=self.h) / self.scale
 
     def _pulled(self, d: Vec) -> list[Vec]:
         """Return `G_k' d` by block, in scaled units."""

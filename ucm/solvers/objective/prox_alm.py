@@ -248,9 +248,8 @@ class _Worst:
         """Return V and S of the second derivatives `V S V'` beside those of `curvature`."""
         s = self.smoothed.at(margin, self.sigma)[1]
         J = self._jacobian(self._projected(margin)[1])
-        if (
-            self.A is None or self.apart
-        ):  # entries that all rise together leave q as it is: a little curvature stays there
+        if self.A is None or self.apart:
+            # entries that all rise together leave q as it is: a little curvature stays there
             return s[:, None] * self._spread(J.U), (1.0 - _TOGETHER) * self.tau * J.S
         return self.A.multiply(s[:, None]), self.tau * J.matvec(np.eye(self.q.size))
 
