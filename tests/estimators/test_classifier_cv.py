@@ -553,3 +553,22 @@ def test_folds_of_groups_are_those_of_scikit_learn(wine: Table) -> None:
         search.fit(X, y)
     with pytest.raises(ucm.ParameterError, match=r"groups is None, got"):
         ucm.ClassifierCV(model, param_range={"C": values}).fit(ucm.open_rows(X, y), groups=groups)
+
+
+def test_samples_of_weight_0_do_not_move_the_bias_of_least_error() -> None:
+    """`fit` leaves them out; the biases of a search by moments stood at their scores too."""
+    rng = np.random.default_rng(1)
+    y = np.arange(60) % 2
+    X = rng.standard_normal((60, 2)) + y[:, None]
+    weights = rng.choice([0.0, 0.5, 1.0, 2.0], 60)
+    radius = ucm.Param("kappa", 0.1)
+    U = ucm.Ellipsoid(pos.mean, pos.cov, radius) - ucm.Ellipsoid(neg.mean, neg.cov, radius)
+    clf, values = ucm.Classifier(U, bias_rule="min_error"), np.linspace(0.01, 0.3, 8)
+    folds = list(StratifiedKFold(4).split(X, y))
+    found = ucm.ClassifierCV(clf, param_range=values, cv=folds).fit(X, y, sample_weight=weights).cv_results_
+    for k, (train, test) in enumerate(folds):
+        for j, value in enumerate(values):
+            fitted = clone(clf).set_params(model__kappa=value)
+            fitted.fit(X[train], y[train], sample_weight=weights[train])
+            score = fitted.score(X[test], y[test], sample_weight=weights[test])
+            assert found[f"split{k}_test_score"][j] == pytest.approx(score)

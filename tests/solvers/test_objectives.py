@@ -967,6 +967,20 @@ def test_the_minimum_of_one_class_is_not_attained(penalty: Any) -> None:
     assert solution.status == "unattained" and solution.objective < 1e-30
 
 
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), ucm.SquaredHinge()], ids=repr)
+def test_bounds_of_an_objective_times_a_small_number_are_those_times_it(loss: Any) -> None:
+    """Squares of its slopes underflow, those in units of the penalty do not."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(12) % 2, 1.0, -1.0)
+    X = rng.standard_normal((12, 2)) + y[:, None]
+    best, small = ucm.solve(loss + L2(), X, y), ucm.solve(1e-200 * loss + 1e-200 * L2(), X, y)
+    assert small.status == "optimal"
+    assert small.certificate.dual <= 1e-200 * best.objective * (1.0 + 1e-9)
+    assert small.objective == pytest.approx(1e-200 * best.objective, rel=2e-6, abs=0.0)
+    small_form = ucm.Quadratic(1e-200 * np.diag([1.0, 2.0]))
+    assert small_form.conjugate(np.full(2, 1e-200)) == pytest.approx(0.375e-200, rel=1e-12, abs=0.0)
+
+
 @pytest.mark.parametrize("loss", [ucm.Logistic(), ucm.Robust(ucm.Logistic(), ucm.Ball(0, 0.1))], ids=repr)
 def test_an_objective_that_underflows_is_an_infimum(loss: Any) -> None:
     """On separable samples the losses become 0.0 within a cone, and remain above 0 within bounds."""

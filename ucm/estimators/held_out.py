@@ -109,10 +109,12 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
             unbiased = np.flatnonzero(np.isnan(b))  # these biases minimise the error on the training part
             if unbiased.size:
                 every = _by_row(samples.X, W)
-                positive = samples.index[pair.rows] == pair.positive
-                costs = None if samples.weights is None else samples.weights[pair.rows]
+                rows, costs = pair.rows, None
+                if samples.weights is not None:  # `fit` leaves out samples of weight 0
+                    rows = rows[samples.weights[rows] > 0.0]
+                    costs = samples.weights[rows]
                 for j in unbiased:
-                    b[j] = least_error(every[j, pair.rows], positive, costs)
+                    b[j] = least_error(every[j, rows], samples.index[rows] == pair.positive, costs)
                 held = every[:, test].T
             else:
                 held = np.asarray(samples.X[test] @ W)

@@ -212,7 +212,7 @@ class CombinedPenalty:
             return h.conjugate(z)
         r = h.project_onto_domain_cone(z - 2.0 * c * h.prox(z / (2.0 * c), 0.5 / c))
         r = r / max(h.gauge(r), 1.0)
-        return h.conjugate(r) + float(np.square(z - r).sum()) / (4.0 * c)
+        return h.conjugate(r) + 0.25 * float(np.square((z - r) / math.sqrt(c)).sum())  # no square underflows
 
     def gauge(self, z: Vec) -> float:
         """Return the gauge of the domain of R*: the least r with z in r dom R*, or inf."""

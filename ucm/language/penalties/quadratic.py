@@ -103,7 +103,7 @@ class Quadratic(ProximalPenalty):
     def conjugate(self, z: Vec) -> float:
         e, V = self.factors
         with np.errstate(over="ignore"):  # inf bounds nothing
-            return 0.25 * float(((V.T @ z) ** 2 / e).sum())
+            return 0.25 * float(((V.T @ z / np.sqrt(e)) ** 2).sum())
 
     @functools.cached_property
     def _cone(self) -> PolyhedralCone | None:
