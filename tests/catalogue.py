@@ -183,7 +183,7 @@ SETS = [
     AffineImage(np.eye(3), KLBall(0.6), center=_V),
     AffineImage(np.eye(3), Box([-1.0, 0.0, -0.5], [0.0, 0.5, math.inf]) & NormBall(1.0), center=pos.mean),
     ChiSquare(pos, level=Param("level", 0.95)),
-    SpectralRisk(neg, (0.2, 1.0), (Param("c", 0.4), 1 - Param("c", 0.4))),
+    SpectralRisk(neg, (Param("c", 0.2), 1.0), (0.4, 0.6)),
     Wasserstein(pos, Param("eps", 0.2), beta=Param("beta", 0.4), norm=1) - TotalVariation(neg, 0.2),
     Gelbrich(pos, Param("eps", 0.2), Param("kappa", 0.5)) - Gelbrich(neg, 0.1, 0.5),
     Hull(Points(_M)) - ReducedHull(Points(sparse.csr_matrix(_M)), eta=0.7),

@@ -164,7 +164,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: np.nan * ucm.Hull(pos), "a real number"),
     (lambda: True * ucm.Hull(pos), "multiplied by a number"),
     (lambda: ucm.Hull(pos) / 0, "finite number other than 0"),
-    (lambda: ucm.Hull(pos) / Param("c", 0), "other than 0"),
+    (lambda: ucm.Hull(pos) / Param("c", 0), "expected a number, got 1 / 0"),
     (lambda: ucm.Hull(pos) / np.nan, "."),
     (lambda: ucm.Hull(pos) / np.inf, "."),
     (lambda: 1 / untyped.Hull(pos), "."),

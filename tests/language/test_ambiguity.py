@@ -109,7 +109,7 @@ RISKS: dict[str, tuple[Callable[[Any], Any], Risk]] = {
     ),
     "total variation": (lambda S: TotalVariation(S, Param("d", 0.03)), total_variation(0.03)),
     "spectral": (
-        lambda S: SpectralRisk(S, (10 / 30, 25 / 30, 1.0), (0.1, Param("c", 0.2), 0.7)),
+        lambda S: SpectralRisk(S, (10 / 30, 25 / 30, 1.0), (0.1, 0.2, 0.7)),
         in_order({10: 0.1, 25: 0.2, 30: 0.7}),
     ),
     **{
@@ -228,7 +228,7 @@ def test_names_are_lines_of_the_language() -> None:
         CVaR(pos, Param("beta", 0.2)),
         ucm.ChiSquare(neg, level=Param("level", 0.9)),
         TotalVariation(signed, Param("d", 0.3)),
-        SpectralRisk(pos, (0.2, 1.0), (Param("c", 0.4), 1 - Param("c", 0.4))),
+        SpectralRisk(pos, (Param("c", 0.2), 1.0), (0.4, 0.6)),
         Wasserstein(pos, Param("eps", 0.1), beta=Param("beta", 0.2), norm=1),
         Gelbrich(neg, Param("eps", 0.1), Param("kappa", 0.5)),
         ucm.AffineImage(np.eye(2), ucm.Box((0.0, -math.inf), (1.0, 2.0))),
@@ -294,12 +294,12 @@ BAD = {
     "CVaR(ucm.Hull(pos), 0.5)": "CVaR: expected pos, neg, signed or an array",
     "ucm.ChiSquare(pos)": "exactly one of rho and level, got rho=None and level=None",
     "ucm.ChiSquare(pos, 0.1, 0.9)": "exactly one of rho and level",
-    "ucm.ChiSquare(pos, -0.1)": r"rho must lie in \[0, inf\), got -0.1",
-    "ucm.ChiSquare(pos, level=1)": r"level must lie in \[0.5, 1\), got 1",
+    "ucm.ChiSquare(pos, -0.1)": "the bound rho must be at least 0, got -0.1",
+    "SpectralRisk(pos, (0.5, 1), (Param('v', 0.5), 0.5))": r"write c \* CVaR\(S, 0.1\) \+ \(1 - c\)",
     "TotalVariation(pos, 1.2)": r"d must lie in \[0, 1\], got 1.2",
     "SpectralRisk(pos, (0.5,), (0.5, 0.5))": "a weight for each beta, got 1 betas and 2 weights",
-    "SpectralRisk(pos, (0.5, 1), (0.5, 0.4))": "add up to 1, got 0.9",
-    "SpectralRisk(pos, (0.5, 1), (1.5, -0.5))": r"each weight must lie in \[0, 1\], got -0.5",
+    "SpectralRisk(pos, (0.5, 1), (0.5, 0.4))": r"add up to 1, got \[0.5, 0.4\]",
+    "SpectralRisk(pos, (0.5, 1), (1.5, -0.5))": "numbers of at least 0 that add up to 1, got",
     "SpectralRisk(pos, 0.5, 1)": "betas are numbers or Params",
     "SpectralRisk(pos, np.array(0.5), [1])": "betas are numbers or Params",
     "Wasserstein(pos, -1)": r"eps must lie in \[0, inf\), got -1",
@@ -329,38 +329,20 @@ def test_bad_input_is_refused_when_written(text: str) -> None:
         eval(text)
 
 
-# --- ranges stay with their parameters -----------------------------------------------------------
+# --- the sets refuse later values of their parameters ---------------------------------------------
 Maker = Callable[..., Any]
 RANGES: dict[str, tuple[Maker, dict[str, float], dict[str, float]]] = {
-    "beta of CVaR": (lambda b: CVaR(pos, b), {"b": 0.5}, {"b": 2.0}),
-    "beta of CVaR, 0": (lambda b: CVaR(pos, b), {"b": 0.5}, {"b": 0.0}),
     "rho": (lambda r: ucm.ChiSquare(pos, rho=r), {"r": 0.5}, {"r": -1.0}),
-    "level": (lambda c: ucm.ChiSquare(neg, level=c), {"c": 0.9}, {"c": 1.0}),
-    "total variation": (lambda d: TotalVariation(pos, d), {"d": 0.5}, {"d": 1.5}),
-    "weights of SpectralRisk": (
-        lambda v: SpectralRisk(pos, (0.3, 1), (v, 1 - v)), {"v": 0.5}, {"v": 2.0}
-    ),
-    "their sum": (
-        lambda u, v: SpectralRisk(pos, (0.3, 1), (u, v)), {"u": 0.5, "v": 0.5}, {"u": 0.6}
-    ),
-    "beta of SpectralRisk": (lambda b: SpectralRisk(pos, (b, 1), (0.5, 0.5)), {"b": 0.5}, {"b": 1.5}),
-    "eps of Wasserstein": (lambda e: Wasserstein(pos, e), {"e": 0.5}, {"e": -1.0}),
-    "beta of Wasserstein": (lambda b: Wasserstein(pos, 0.5, beta=b), {"b": 0.5}, {"b": 1.5}),
-    "eps of Gelbrich": (lambda e: Gelbrich(pos, e, 0.5), {"e": 0.5}, {"e": -1.0}),
-    "kappa": (lambda k: Gelbrich(pos, 0.5, k), {"k": 0.5}, {"k": -1.0}),
-    "beta of groups": (
-        lambda b: ucm.models.group_dro(["A", "B"], b), {"b": 0.5}, {"b": 1.5}
-    ),
+    "factor of a covariance": (lambda c: ucm.Ellipsoid(0, c * pos.cov, 1), {"c": 0.5}, {"c": -1.0}),
     "factor of a set": (lambda c: c * ucm.Hull(pos), {"c": 0.5}, {"c": math.inf}),
-    "divisor of a set": (lambda c: ucm.Hull(pos) / c, {"c": 0.5}, {"c": math.inf}),
-    "divisor of a set, 0": (lambda c: ucm.Hull(pos) / c, {"c": 0.5}, {"c": 0.0}),
+    "divisor of a set": (lambda c: ucm.Hull(pos) / c, {"c": 0.5}, {"c": 0.0}),
     "factor of a penalty": (lambda c: c * ucm.L1(), {"c": 0.5}, {"c": -1.0}),
     "mu": (lambda mu: ucm.models.rlsvm2(0.5, mu), {"mu": 0.5}, {"mu": 2.0}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_a_parameter_keeps_the_range_of_the_function_that_took_it(name: str) -> None:
+def test_a_later_value_is_refused_as_the_first_one(name: str) -> None:
     """Another value is refused in the words in which it is refused when written: by `with_params`, by an
     estimator, in JSON, of a copy, below other sets."""
     make, inside, change = RANGES[name]
@@ -390,6 +372,38 @@ def test_a_parameter_keeps_the_range_of_the_function_that_took_it(name: str) -> 
         ucm.Classifier(node).set_params(**{f"model__{word}": x})
 
 
+LATER: dict[str, tuple[Any, dict[str, float], str]] = {
+    "beta of CVaR": (CVaR(pos, Param("b", 0.5)), {"b": 2.0}, "1 / b = 0.5 .* 1 / b must be at least 1"),
+    "beta of CVaR, 0": (CVaR(pos, Param("b", 0.5)), {"b": 0.0}, "1 / b: expected a number, got 1 / 0"),
+    "beta of CVaR, below 0": (CVaR(pos, Param("b", 0.5)), {"b": -1.0}, "cap must be at least 0, got .* = -1"),
+    "beta of SpectralRisk": (
+        SpectralRisk(pos, (Param("b", 0.5), 1), (0.5, 0.5)), {"b": 1.5}, "1 / b must be at least 1"
+    ),
+    "beta of Wasserstein": (
+        Wasserstein(pos, 0.5, beta=Param("b", 0.5)), {"b": 1.5}, "1 / b must be at least 1"
+    ),
+    "beta of groups": (
+        ucm.models.group_dro(["A", "B"], Param("b", 0.8)), {"b": 1.5}, "1 / b .*must be at least"
+    ),
+    "level": (ucm.ChiSquare(pos, level=Param("c", 0.9)), {"c": 1.0}, r"c must lie in \[0.5, 1\)"),
+    "total variation": (TotalVariation(pos, Param("d", 0.5)), {"d": -0.1}, "radius must be at least 0, got"),
+    "eps of Wasserstein": (Wasserstein(pos, Param("e", 0.5)), {"e": -1.0}, "radius must be at least 0"),
+    "eps of Gelbrich": (Gelbrich(pos, Param("e", 0.5), 0.5), {"e": -1.0}, "radius must be at least 0"),
+    "kappa": (Gelbrich(pos, 0.5, Param("k", 0.5)), {"k": -1.0}, "radius must be at least 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_later_value_without_a_set_is_refused(name: str) -> None:
+    """Either when it is written or when samples are bound: by the set that the function returned."""
+    model, change, words = LATER[name]
+    X, y = bundled.load("iris")
+    groups = {"subgroup": np.array(["A", "B"])[np.arange(len(y)) % 2]} if "groups" in name else {}
+    with pytest.raises(ucm.UCMError, match=words) as error:
+        ucm.compile(model.with_params(**change), X, y, **groups)
+    assert isinstance(error.value, ucm.CompositionError | ucm.EmptySetError)
+
+
 def test_an_interval_may_end_beyond_the_range_of_a_function() -> None:
     """The search for it looks at the set, which has a meaning there; a value beyond is refused."""
     X, y = bundled.load("iris")
@@ -398,7 +412,7 @@ def test_an_interval_may_end_beyond_the_range_of_a_function() -> None:
     assert interval.lower == 0.0
     for fraction in (0.3, 0.9):
         V = TotalVariation(pos, Param("d", fraction, True)) - TotalVariation(neg, 0.2)
-        assert 0.0 < ucm.solve(V, X, y).params["d"] < 1.0
+        assert 0.0 < ucm.solve(V, X, y).params["d"] < 2.0  # from 1 on it is the hull
 
 
 EMPTY = {

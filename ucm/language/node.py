@@ -401,14 +401,6 @@ class Node(metaclass=Kind):
                 )
         return self._changed(values)
 
-    def without_ranges(self) -> Self:
-        """Return the declaration without the ranges of its parameters, for searches beyond their ends."""
-        return self._rewritten(lambda node: node._without_own_ranges())
-
-    def _without_own_ranges(self) -> Node:
-        """Return the node without ranges of its own, which expressions have."""
-        return self
-
     def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
         """Return the declaration with new values, and other new fields, of the named `Param`s."""
         return self._rewritten(lambda node: node._changed_alone(changes, fields)) if changes else self

@@ -10,7 +10,7 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from operator import add, mul, sub, truediv
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeGuard, overload
@@ -21,12 +21,10 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import (
     OPERATORS,
-    Node,
     RotationInvariant,
     as_number,
     number_source,
     restricted,
-    with_value,
 )
 from ucm.language.notation import Notation
 
@@ -58,8 +56,6 @@ class Expression(RotationInvariant, _Operators):
 
     example: ClassVar[str] = "0.3 or Param('nu', 0.3)"
 
-    ranges: tuple[Range, ...] = field(default=(), compare=False, kw_only=True)
-
     @abstractmethod
     def at(self, read: Callable[[Param], float]) -> float:
         """Return the value of the expression with `read(p)` as the value of each `Param` p."""
@@ -71,9 +67,6 @@ class Expression(RotationInvariant, _Operators):
         The other parameters keep their values. None if the expression is not known to be monotone: if the
         parameter occurs twice, or in a sum in a denominator.
         """
-
-    def _without_own_ranges(self) -> Self:
-        return replace(self, ranges=()).without_ranges() if self.ranges else self
 
     def __bool__(self) -> bool:
         return True
@@ -117,8 +110,6 @@ class Param(Expression):
         `ucm.compile` replaces the fraction by the number. `ucm.admissible` returns the interval;
         `Interval.at` tells how an infinite end is treated. Several relative parameters move together, along
         a ray of sizes.
-    ranges : tuple of Range, optional
-        The ranges that functions such as `ucm.CVaR` require; `with_params` checks them.
 
     Raises
     ------
@@ -164,10 +155,7 @@ class Param(Expression):
         return float
 
     def _changed_alone(self, changes: Mapping[str, float], fields: Mapping[str, bool]) -> Self:
-        if self.name not in changes:
-            return self
-        ranges = tuple(r._changed(changes, **fields) for r in self.ranges)
-        return replace(self, ranges=ranges, value=changes[self.name], **fields)
+        return replace(self, value=changes[self.name], **fields) if self.name in changes else self
 
     def formula(self, notation: Notation) -> str:
         return notation.symbol(self.name)
@@ -184,42 +172,6 @@ class Param(Expression):
 
 
 Scalar = float | Expression
-
-
-class Range(Node):
-    """The range [low, high] of a scalar, without the numbers in `but`, checked whenever a parameter is set.
-
-    It belongs to an expression and takes no part in its equality. `name`, such as "CVaR: beta", and `must`
-    are the words of its message. A fraction of an admissible interval is not checked.
-    """
-
-    name: str
-    scalar: Scalar
-    low: float
-    high: float
-    but: tuple[float, ...]
-    must: str
-
-    def _check(self) -> None:
-        x, relative = declared_value(self.scalar), getattr(self.scalar, "relative", False)
-        if not relative and (not self.low <= x <= self.high or x in self.but):
-            raise CompositionError(
-                f"{self.name} {self.must}, got {with_value(self.scalar)}; choose another value"
-            )
-
-
-def within(scalar: object, low: float, high: float, but: tuple[float, ...], name: str, must: str) -> Scalar:
-    """Check a scalar against a `Range` and return it; an expression keeps the range."""
-    if not isinstance(scalar, Expression):
-        return Range(name, as_number(scalar, name), low, high, but, must).scalar
-    return with_range(scalar, Range(name, scalar.without_ranges(), low, high, but, must))
-
-
-def with_range(scalar: Scalar, limits: Range) -> Scalar:
-    """Return an expression with one more range, which may be about another scalar; a number unchanged."""
-    if isinstance(scalar, Expression):
-        return replace(scalar, ranges=(*scalar.ranges, limits))
-    return scalar
 
 
 def _power(base: float, exponent: float) -> float:

@@ -25,9 +25,9 @@ from ucm.errors import CompositionError, DataError, brief
 from ucm.language import cvx as cp
 from ucm.language.cone import PolyhedralCone
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node, Notation, converted, operator, restricted
+from ucm.language.node import Node, Notation, converted, operator, restricted, with_value
 from ucm.language.objective import DerivedLoss, Objective, multiple, multiplied
-from ucm.language.parameter import Scalar, Scope, value, with_value
+from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.norms import L1, Norm
 from ucm.language.penalties.quadratic import Quadratic

@@ -12,7 +12,7 @@ from ucm.forms.display import sheet
 class Interval:
     """The admissible interval of one parameter, at fixed values of the other parameters.
 
-    Beyond the closed end U is empty; at the open end 0 enters U. It lies in the declared range, if any.
+    Beyond the closed end U is empty; at the open end 0 enters U.
 
     Attributes
     ----------

@@ -254,7 +254,7 @@ def intervals_of_sizes(
     they are 0), to where 0 enters U. The interval of one parameter is the ray of its size alone. The
     time limit is in seconds for each end; errors as of `ucm.admissible`.
     """
-    declared, model, grows = model, model.without_ranges(), {}
+    grows: dict[str, bool] = {}
     for name in names:
         direction = grows_with(model, data, name)
         if isinstance(direction, str):
@@ -304,33 +304,16 @@ def intervals_of_sizes(
     intervals = {}
     for n in names:
         first, last, beyond = (as_size(grows[n], sizes(t)[n]) for t in (start, zero, bounds.upper))
+        if math.isinf(last):  # a confidence ends at 1, where its radius is infinite
+            last = min((size.inverse(last) for size in effects(model, data, n).sizes), default=last)
         gap, inside = 0.0 if math.isinf(zero) else abs(beyond - last), zero > start
         ends = (how_empty, how_zero) if grows[n] else (how_zero, how_empty)
         ray = "" if alone else f"{listed} together: "
-        found = Interval(
+        intervals[n] = Interval(
             min(first, last), max(first, last), f"{ray}lower: {ends[0]}; upper: {ends[1]}",
             inside and grows[n], inside and not grows[n], gap,
         )  # fmt: skip
-        intervals[n] = within_ranges(declared, n, found)
     return intervals
-
-
-def within_ranges(model: RobustMargin | Objective, name: str, found: Interval) -> Interval:
-    """Return the part of an interval in the declared ranges of the scalars that depend on the parameter."""
-    ranges = (r for e in model.nodes_of_type(Expression) for r in e.ranges if holds(r.scalar, name))
-    for r in ranges:
-        inverse = r.scalar.inverse(name)  # type: ignore[union-attr]
-        if inverse is None:
-            continue
-        (low, above), (high, below) = sorted((inverse(x), x not in r.but) for x in (r.low, r.high))
-        how = f"{found.how}; the declared range ends at "
-        if (low, not above) > (found.lower, not found.lower_closed):
-            gap = found.gap if found.lower_closed else 0.0
-            found = replace(found, lower=low, lower_closed=above, how=f"{how}{low:g}", gap=gap)
-        if (high, below) < (found.upper, found.upper_closed):
-            gap = found.gap if found.upper_closed else 0.0
-            found = replace(found, upper=high, upper_closed=below, how=f"{how}{high:g}", gap=gap)
-    return found
 
 
 def smallest_nonempty(

@@ -29,7 +29,6 @@ from ucm.ranges.parameter_range import (
     interval_of,
     intervals_of_sizes,
     own_size,
-    within_ranges,
 )
 
 Model = TypeVar("Model", bound=RobustMargin | Objective)
@@ -153,12 +152,11 @@ def intervals_of(
 def _intervals(
     model: RobustMargin | Objective, names: tuple[str, ...], data: Data, time_limit: float
 ) -> Mapping[str, Interval]:
-    plain = model.without_ranges().substitute(dict.fromkeys(names, 0.5))
+    plain = model.substitute(dict.fromkeys(names, 0.5))
     if len(names) > 1 and isinstance(plain, RobustMargin):
         intervals = intervals_of_sizes(plain, names, data, time_limit)
     else:
         intervals = {name: interval_of(plain, data, name, time_limit) for name in names}
-    intervals = {name: within_ranges(model, name, interval) for name, interval in intervals.items()}
     for name, interval in intervals.items():
         if math.isinf(interval.lower):
             raise CompositionError(

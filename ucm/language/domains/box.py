@@ -194,7 +194,7 @@ class Box(Domain, SemiSmooth):
         """True if the box has parameters and, at random values of them, `lower = -upper`."""
         names, rng = self.params(), np.random.default_rng(0)
         for _ in range(2):
-            other = self.without_ranges().substitute({p: rng.uniform(0.5, 1.5) for p in sorted(names)})
+            other = self.substitute({p: rng.uniform(0.5, 1.5) for p in sorted(names)})
             lower, upper = other.bounds()
             if not np.allclose(lower, -upper, 1e-12, 0.0):
                 return False

@@ -2,7 +2,8 @@
 
 For a loss that is minus the margin, the worst mean over distributions Q near the empirical one P is the
 support function of a set of means of Q: each constructor here returns that set for one kind of samples, made
-of words that are there. A classifier takes one for each class: `CVaR(pos, 0.3) - CVaR(neg, 0.3)`. Over
+of words that are there, whose own rules hold for later values of a `Param`. A classifier takes one for each
+class: `CVaR(pos, 0.3) - CVaR(neg, 0.3)`. Over
 `signed` the weights put mass 1/2 on each class and are near the uniform distribution over all samples, so
 that a ball can be empty where the classes differ in size.
 """
@@ -13,11 +14,13 @@ import functools
 import math
 import operator
 from collections.abc import Iterable
+from numbers import Real
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
-from ucm.language.parameter import Range, Scalar, with_range, within
+from ucm.language.node import Given, as_number, with_value
+from ucm.language.parameter import Expression, Scalar, declared_value
 from ucm.language.sets.affine_image import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull, as_samples
 from ucm.language.statistics.samples import SampleNode
@@ -94,10 +97,6 @@ def ChiSquare(samples: SampleNode, rho: Scalar | None = None, level: Scalar | No
     Hull(neg, weights=ChiSquareBall(level=0.95))
     """
     samples = as_samples(samples, "ChiSquare")
-    if rho is not None:
-        rho = _number("ChiSquare", "rho", rho, 0.0, math.inf, "[0, inf)")
-    if level is not None:
-        level = _number("ChiSquare", "level", level, 0.5, 1.0, "[0.5, 1)")
     return Hull(samples, weights=ChiSquareBall(rho, level))
 
 
@@ -137,7 +136,7 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
     return Hull(samples, weights=NormBall(2.0 * d, 1.0, around="uniform"))
 
 
-def SpectralRisk(samples: SampleNode, betas: Iterable[Scalar], weights: Iterable[Scalar]) -> UncertaintySet:
+def SpectralRisk(samples: SampleNode, betas: Iterable[Scalar], weights: Iterable[float]) -> UncertaintySet:
     """The spectral-risk set: the Minkowski sum `sum_k lambda_k CVaR(S, beta_k)`, lambda on the simplex.
 
     Its support function is `sum_k lambda_k CVaR_(beta_k)`, the mean of the losses in order, weighted by a
@@ -149,7 +148,7 @@ def SpectralRisk(samples: SampleNode, betas: Iterable[Scalar], weights: Iterable
         What is weighed.
     betas : sequence of floats or Params in (0, 1]
         The parts.
-    weights : sequence of floats or Params, as many
+    weights : sequence of floats, as many
         lambda, not negative, of sum 1.
 
     Raises
@@ -171,17 +170,19 @@ def SpectralRisk(samples: SampleNode, betas: Iterable[Scalar], weights: Iterable
     True
     """
     samples = as_samples(samples, "SpectralRisk")
-    betas, weights = _sequence("betas", betas), _sequence("weights", weights)
-    if len(betas) != len(weights):
+    parts, shares = _sequence("betas", betas), _sequence("weights", weights)
+    if len(parts) != len(shares):
         raise CompositionError(
-            f"SpectralRisk: expected a weight for each beta, got {len(betas)} betas and "
-            f"{len(weights)} weights; give as many of both"
+            f"SpectralRisk: expected a weight for each beta, got {len(parts)} betas and "
+            f"{len(shares)} weights; give as many of both"
         )
-    weights = [_number("SpectralRisk", "each weight", c, 0.0, math.inf, "[0, 1]") for c in weights]
-    total = sum(weights[1:], weights[0])
-    one = Range("SpectralRisk: the weights", total, 1.0 - 1e-9, 1.0 + 1e-9, (), "must add up to 1")
-    pairs = zip(weights, betas, strict=True)
-    return functools.reduce(operator.add, [with_range(c, one) * CVaR(samples, beta) for c, beta in pairs])
+    if not all(isinstance(c, Real) and c >= 0.0 for c in shares) or not math.isclose(sum(shares), 1.0):
+        raise CompositionError(
+            f"SpectralRisk: the weights are numbers of at least 0 that add up to 1, got {brief(shares)}; "
+            "for a Param c write c * CVaR(S, 0.1) + (1 - c) * CVaR(S, 1)"
+        )
+    pairs = zip(shares, parts, strict=True)
+    return functools.reduce(operator.add, [c * CVaR(samples, beta) for c, beta in pairs])
 
 
 def Wasserstein(
@@ -278,7 +279,7 @@ def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
     return Ellipsoid(samples.mean, samples.cov, kappa) + Ball(0, eps * (1.0 + kappa**2.0) ** 0.5)
 
 
-def _sequence(field: str, values: Iterable[Scalar]) -> list[Scalar]:
+def _sequence(field: str, values: Iterable[Given]) -> list[Given]:
     try:
         items = list(values)
     except TypeError:
@@ -292,6 +293,11 @@ def _sequence(field: str, values: Iterable[Scalar]) -> list[Scalar]:
 
 
 def _number(name: str, field: str, x: object, low: float, high: float, interval: str) -> Scalar:
-    """Return a scalar that must lie in the interval, also for later values of its parameters."""
-    but = (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
-    return within(x, low, high, but, f"{name}: {field}", f"must lie in {interval}")
+    """Return a scalar whose present value lies in the interval; a relative one is a fraction of another."""
+    scalar = x if isinstance(x, Expression) else as_number(x, f"{name}: {field}")
+    at, ends = declared_value(scalar), (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
+    if not getattr(scalar, "relative", False) and (not low <= at <= high or at in ends):
+        raise CompositionError(
+            f"{name}: {field} must lie in {interval}, got {with_value(scalar)}; choose another value"
+        )
+    return scalar

@@ -33,7 +33,7 @@ from ucm.language.node import (
     with_value,
 )
 from ucm.language.objective import PenaltySum, ScaledPenalty
-from ucm.language.parameter import Expression, Scalar, as_factor, declared_value, is_zero, value, within
+from ucm.language.parameter import Expression, Scalar, as_factor, declared_value, is_zero, value
 from ucm.language.penalties.constraints import Bounds, LinearConstraint
 from ucm.language.penalties.norms import L1, GroupLasso, Norm
 from ucm.language.per_sample import PerSample
@@ -207,16 +207,12 @@ def combine(symbol: str, a: Any, b: Any) -> UncertaintySet:
             return _multiple(a, b)
         case "/":
             factor = as_factor(b)
-            if factor is None:
+            if factor in (None, 0.0, math.inf, -math.inf):
                 raise CompositionError(
-                    f"{a!r} / {in_parentheses(repr(b))}: a set is divided by a number; write c * U for a "
-                    "factor"
+                    f"{a!r} / {in_parentheses(repr(b))}: a set is divided by a finite number other than 0; "
+                    "write c * U for a factor"
                 )
-            nonzero = within(
-                factor, -math.inf, math.inf, (0.0, -math.inf, math.inf),
-                f"{a!r} / c: a set", "is divided by a finite number other than 0",
-            )  # fmt: skip
-            return _multiple(1.0 / nonzero, a)
+            return _multiple(1.0 / factor, a)  # type: ignore[operator]
         case "@" if isinstance(a, PerSample):
             return PerSampleImage(a, b)  # type: ignore[return-value]
         case "@":

@@ -5,7 +5,6 @@ The means and covariances of samples stand beside them in `ucm.language.statisti
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
@@ -35,7 +34,7 @@ from ucm.language.node import (
     some,
     source,
 )
-from ucm.language.parameter import Scalar, Scope, as_factor, declared_value, is_zero, value, within
+from ucm.language.parameter import Scalar, Scope, as_factor, declared_value, is_zero, value
 
 
 class Statistic(Arithmetic, FeatureNode):
@@ -243,10 +242,6 @@ class MatrixNode(Statistic):
     def combination(self, terms: tuple[tuple[Scalar, MatrixNode], ...]) -> MatrixNode:
         return MatrixSum(terms)
 
-    def _coefficient(self, c: object) -> Scalar:
-        factor = super()._coefficient(c)
-        return within(factor, 0.0, math.inf, (), "the factor of a covariance", "must not be negative")
-
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "+":
             return _linear_combination(*((1.0, as_matrix(S, repr(self))) for S in (a, b)))
@@ -276,7 +271,11 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
 class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
     """A linear combination of matrices with non-negative coefficients."""
 
-    terms: tuple[tuple[Scalar, MatrixNode], ...] = some("matrix")
+    terms: tuple[tuple[Scalar, MatrixNode], ...] = restricted(
+        lambda terms: terms and all(declared_value(c) >= 0.0 for c, _ in terms),
+        "at least one matrix, with a factor that must not be negative, is needed",
+        "write for example 0.5 * pos.cov",
+    )
 
     def factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
         return [(c * a, F) for c, S in self.terms for a, F in S.factors(data)]
