@@ -36,42 +36,35 @@ class PolyhedralCone:
     """The cone of the points `x + L s + G u`, x a multiple of a point of a box, s any numbers, and u >= 0.
 
     lower, upper : the bounds of the box, `lower <= 0 <= upper`; the cone has the signs of its points
-    lines, rays : the columns of L and of G; None for none
+    lines, rays : matrices, whose columns together are those of L and of G
     """
 
     lower: Bound = 0.0
     upper: Bound = 0.0
-    lines: NDArray[np.float64] | None = None
-    rays: NDArray[np.float64] | None = None
+    lines: tuple[NDArray[np.float64], ...] = ()
+    rays: tuple[NDArray[np.float64], ...] = ()
 
     def __add__(self, other: PolyhedralCone) -> PolyhedralCone:
-        def both(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-            return b if a is None else a if b is None else np.hstack([a, b])
+        box = self.lower + other.lower, self.upper + other.upper
+        return PolyhedralCone(*box, self.lines + other.lines, self.rays + other.rays)
 
-        lines, rays = both(self.lines, other.lines), both(self.rays, other.rays)
-        return PolyhedralCone(self.lower + other.lower, self.upper + other.upper, lines, rays)
-
-    def _signs(self, n: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _signs(self, n: int) -> list[NDArray[np.bool_]]:
         """Return which coordinates of the points of the box may be positive, and which negative, (n,)."""
-        up, down = (np.broadcast_to(x, n) for x in (np.asarray(self.upper) > 0, np.asarray(self.lower) < 0))
-        return up, down
+        return [np.broadcast_to(np.asarray(x) > 0.0, n) for x in (self.upper, -self.lower)]
 
     @functools.cached_property
     def _bound_part(self) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[Any]]:
         """The coordinates without both signs; in them, an orthonormal basis Q of the lines, and the rays
         without their parts in the span of Q.
         """
-        n = next(M.shape[0] for M in (self.lines, self.rays) if M is not None)
+        n = len((*self.lines, *self.rays)[0])
         up, down = self._signs(n)
         at = np.flatnonzero(~(up & down))
-        rays = (np.diag(1.0 * up - down)[:, up ^ down], *(() if self.rays is None else (self.rays,)))
-        Q, G = np.empty((at.size, 0)), np.hstack(rays)[at]
-        if self.lines is not None:
-            U, s, _ = np.linalg.svd(self.lines[at], full_matrices=False)
-            Q = U[:, s > _ROUNDING * s.max(initial=0.0)]
-            size = np.linalg.norm(G, axis=0)
-            G = G - Q @ (Q.T @ G)
-            G[:, np.linalg.norm(G, axis=0) <= _ROUNDING * size] = 0.0
+        Q = scipy.linalg.orth(np.hstack([np.empty((n, 0)), *self.lines])[at], _ROUNDING)
+        G = np.hstack([np.diag(1.0 * up - down)[:, up ^ down], *self.rays])[at]
+        size = np.linalg.norm(G, axis=0)
+        G = G - Q @ (Q.T @ G)
+        G[:, np.linalg.norm(G, axis=0) <= _ROUNDING * size] = 0.0
         return at, Q, G
 
     def face(self, z: Vec) -> tuple[Vec, NDArray[np.intp], NDArray[np.float64]]:
@@ -86,16 +79,15 @@ class PolyhedralCone:
 
     def project(self, z: Vec) -> Vec:
         """Return the projection of z on the cone."""
-        if self.lines is None and self.rays is None:
+        if not (self.lines or self.rays):
             return np.where(np.where(z > 0.0, self.upper, self.lower) != 0.0, z, 0.0)
         return self.face(z)[0]
 
     def generators(self, n: int) -> NDArray[np.float64]:
         """Return the columns whose sums with factors >= 0 are the points of the cone in R^n."""
         up, down = self._signs(n)
-        lines = () if self.lines is None else (self.lines, -self.lines)
-        rays = () if self.rays is None else (self.rays,)
-        return np.hstack([np.eye(n)[:, up], -np.eye(n)[:, down], *lines, *rays])
+        back = (-L for L in self.lines)
+        return np.hstack([np.eye(n)[:, up], -np.eye(n)[:, down], *self.lines, *back, *self.rays])
 
 
 def decomposed(cones: Sequence[PolyhedralCone], z: Vec) -> list[Vec]:

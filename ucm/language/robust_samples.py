@@ -43,7 +43,7 @@ from ucm.language.statistics.affine import (
     Origin,
     VectorNode,
 )
-from ucm.language.terms import NEGLIGIBLE, ConvexLoss, ProximalPenalty, Subgroup
+from ucm.language.terms import NEGLIGIBLE, ConvexLoss, ProximalPenalty, Subgroup, SupportFunction
 
 Sort = TypeVar("Sort", bound=Node)
 _REMEDY = (
@@ -53,7 +53,7 @@ _REMEDY = (
 
 
 # --- the support functions of perturbations ----------------------------------------------------------
-class RootNorm(ProximalPenalty):
+class RootNorm(SupportFunction):
     """The norm `sqrt(w'Qw)`, the support function of the ellipsoid `{Q^(1/2) u : ||u||_2 <= 1}`.
 
     Parameters
@@ -113,9 +113,6 @@ class RootNorm(ProximalPenalty):
         p = V @ (q - shrunk * q)
         inner = rho / (h * h - rho * float(q @ (q - shrunk * q)))
         return M - V @ (shrunk[:, None] * (V.T @ M)) + np.outer(inner * p, p @ M)
-
-    def conjugate(self, z: Vec) -> float:
-        return 0.0
 
     def gauge(self, z: Vec) -> float:
         e, V = self.form.factors

@@ -453,7 +453,14 @@ def box_gauge(z: Vec, lower: Bound, upper: Bound) -> float:
         return float((np.abs(z[out]) / bound[out]).max(initial=0.0))
 
 
-class BoxSupport(ProximalPenalty):
+class SupportFunction(ProximalPenalty):
+    """The support function of a convex set with 0: the conjugate is 0 on the set, the gauge at most 1."""
+
+    def conjugate(self, z: Vec) -> float:
+        return 0.0
+
+
+class BoxSupport(SupportFunction):
     """The support function of a box, `sup of <z, w> over lower <= z <= upper`, lower <= 0 <= upper."""
 
     @abstractmethod
@@ -470,9 +477,6 @@ class BoxSupport(ProximalPenalty):
 
     def prox(self, v: Vec, t: float) -> Vec:
         return shrink_box(np.asarray(v, dtype=float), *self.box(), t)
-
-    def conjugate(self, z: Vec) -> float:
-        return 0.0
 
     def gauge(self, z: Vec) -> float:
         return box_gauge(np.asarray(z, dtype=float), *self.box())

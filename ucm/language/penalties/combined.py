@@ -259,8 +259,8 @@ class CombinedPenalty:
     def normals(self, z: Vec) -> tuple[NDArray[np.float64], Vec] | None:
         """Return the normals, (n, d), of the face next to z of the cone of dom R*, and distances, (d,).
 
-        None if z lies in the cone, or d is too large for dense systems. Of a cone that is not known as a
-        polyhedral cone, the normals are the null space of the derivative of its projection.
+        None if z lies in the cone, the cone is not known as a polyhedral one, or d is too large for dense
+        systems.
         """
         inside = self._project_onto_domain_cone(z)
         out = inside != z
@@ -268,18 +268,11 @@ class CombinedPenalty:
             return None
         if not inside[out].any():  # some entries of z are 0 in the face
             return (np.eye(z.size)[:, out], z[out]) if out.sum() <= _DENSE else None
-        if z.size > _DENSE:
+        if z.size > _DENSE or self._cone is None:
             return None
-        if self._cone is not None:
-            inside, at, directions = self._cone.face(z)
-            normal = np.eye(z.size)[:, at] @ scipy.linalg.null_space(directions.T)
-            return normal, (z - inside) @ normal
-        step = _STEP * float(np.abs(z).max())
-        J = np.array(
-            [(self._project_onto_domain_cone(inside + step * e) - inside) / step for e in np.eye(z.size)]
-        )
-        e, V = np.linalg.eigh(0.5 * (J + J.T))
-        return V[:, e < 0.5], (z - inside) @ V[:, e < 0.5]
+        inside, at, directions = self._cone.face(z)
+        normal = np.eye(z.size)[:, at] @ scipy.linalg.null_space(directions.T)
+        return normal, (z - inside) @ normal
 
     def excess(self, z: Vec, size: Callable[[], Bound], whole: bool) -> tuple[Matrix, Vec] | None:
         """Return directions, in columns, and how far z is outside of dom R* along each; None for no answer.

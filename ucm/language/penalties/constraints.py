@@ -235,7 +235,7 @@ class LinearConstraint(ProximalPenalty):
 
     @functools.cached_property
     def _cone(self) -> PolyhedralCone:
-        return PolyhedralCone(rays=self.upper[0].T)
+        return PolyhedralCone(rays=(self.upper[0].T,))
 
     def domain_cone(self) -> PolyhedralCone:
         return self._cone

@@ -20,7 +20,7 @@ from ucm.language.objective import PenaltySum, multiplied, summed
 from ucm.language.parameter import Expression, Scalar, Scope
 from ucm.language.power import power_root
 from ucm.language.robust import dual_exponent
-from ucm.language.terms import BoxSupport, Penalty, ProximalPenalty
+from ucm.language.terms import BoxSupport, Penalty, ProximalPenalty, SupportFunction
 
 
 def _listed(x: object, where: str) -> object:
@@ -106,7 +106,7 @@ class L1(BoxSupport):
         return notation.sum_over("j", f"{weight}{notation.times}|{w}|")
 
 
-class Norm(ProximalPenalty):
+class Norm(SupportFunction):
     """The p-norm penalty `||w||_p`, not squared.
 
     Its conjugate `R*` is 0 on the unit ball of the dual norm, 1/p + 1/p' = 1.
@@ -144,9 +144,6 @@ class Norm(ProximalPenalty):
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         return M - NormBall(t, dual_exponent(self.p)).jacobian(v).matvec(M)
-
-    def conjugate(self, z: Vec) -> float:
-        return 0.0
 
     def gauge(self, z: Vec) -> float:
         return length(np.asarray(z, dtype=float), dual_exponent(self.p))
@@ -271,7 +268,7 @@ class L2(Lp):
     p: ClassVar[float] = 2.0  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-class GroupLasso(ProximalPenalty):
+class GroupLasso(SupportFunction):
     """The group lasso penalty `sum_g weights_g ||w_g||_2`, which sets whole groups w_g to 0.
 
     Parameters
@@ -359,9 +356,6 @@ class GroupLasso(ProximalPenalty):
         products = np.add.reduceat((unit[:, None] * M)[order], starts)
         scaled = self.spread(active - ratio)[:, None] * M
         return scaled + (unit * self.spread(ratio))[:, None] * products[self._index]
-
-    def conjugate(self, z: Vec) -> float:
-        return 0.0
 
     def gauge(self, z: Vec) -> float:
         size = self.lengths(z)

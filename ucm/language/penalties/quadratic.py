@@ -108,7 +108,7 @@ class Quadratic(ProximalPenalty):
     @functools.cached_property
     def _cone(self) -> PolyhedralCone | None:
         V = self.factors[1]
-        return PolyhedralCone(lines=V) if V.shape[1] < V.shape[0] else None
+        return PolyhedralCone(lines=(V,)) if V.shape[1] < V.shape[0] else None
 
     def domain_cone(self) -> PolyhedralCone | None:
         return self._cone
