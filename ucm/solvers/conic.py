@@ -145,7 +145,7 @@ class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite | Move
                 answer, value, gap = again, other, remaining
                 unit = value
         monitor.report(max(1, monitor.iterations), value, float("nan"))
-        proven = answer.status in _LEFT and gap <= 0.5 * monitor.tol * abs(value)
+        proven = answer.status in _LEFT and gap <= 0.5 * monitor.tol * abs(value) < np.inf
         return answer.ended("converged", "") if proven else answer
 
     def _penalized_once(self, form: Composite, monitor: Monitor, factor: float) -> Answer:
