@@ -568,7 +568,7 @@ def test_samples_of_weight_0_do_not_move_the_bias_of_least_error() -> None:
     found = ucm.ClassifierCV(clf, param_range=values, cv=folds).fit(X, y, sample_weight=weights).cv_results_
     for k, (train, test) in enumerate(folds):
         for j, value in enumerate(values):
-            fitted = clone(clf).set_params(model__kappa=value)
-            fitted.fit(X[train], y[train], sample_weight=weights[train])
+            fitted: Any = clone(clf)
+            fitted.set_params(model__kappa=value).fit(X[train], y[train], sample_weight=weights[train])
             score = fitted.score(X[test], y[test], sample_weight=weights[test])
             assert found[f"split{k}_test_score"][j] == pytest.approx(score)

@@ -398,7 +398,9 @@ def test_a_later_value_without_a_set_is_refused(name: str) -> None:
     """Either when it is written or when samples are bound: by the set that the function returned."""
     model, change, words = LATER[name]
     X, y = bundled.load("iris")
-    groups = {"subgroup": np.array(["A", "B"])[np.arange(len(y)) % 2]} if "groups" in name else {}
+    groups: dict[str, Any] = (
+        {"subgroup": np.array(["A", "B"])[np.arange(len(y)) % 2]} if "groups" in name else {}
+    )
     with pytest.raises(ucm.UCMError, match=words) as error:
         ucm.compile(model.with_params(**change), X, y, **groups)
     assert isinstance(error.value, ucm.CompositionError | ucm.EmptySetError)

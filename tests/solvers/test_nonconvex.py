@@ -624,7 +624,7 @@ def least_on_simplex(X: np.ndarray, y: np.ndarray, nu: float) -> float:
 def test_nonnegative_weights_where_0_lies_in_the_set() -> None:
     """Written by hand, and as a penalty on named features."""
     X, y = load("wine")
-    with pytest.raises(ucm.CompositionError, match=r"for a cone NonNegative\(features\)"):
+    with pytest.raises(ucm.CompositionError, match=r"write NonNegative\(\[True\] \* n\) for n features"):
         _ = ucm.RobustMargin(ucm.models.nu_svm(0.3)) + ucm.NonNegative()
     U = ucm.models.nu_svm(0.3) + ucm.AffineImage(np.eye(X.shape[1]), ucm.Box(0, np.inf))
     assert ucm.RobustMargin(ucm.models.nu_svm(0.3)) + ucm.NonNegative(

@@ -25,6 +25,7 @@ from ucm.language.node import (
     as_number,
     number_source,
     restricted,
+    with_value,
 )
 from ucm.language.notation import Notation
 
@@ -357,6 +358,17 @@ def value(scalar: Scalar) -> float:
 def declared_value(scalar: Scalar) -> float:
     """Return the declared value of a scalar, which for a relative parameter is its fraction."""
     return scalar.value if isinstance(scalar, Expression) else scalar
+
+
+def within(name: str, field: str, x: object, low: float, high: float, interval: str) -> Scalar:
+    """Return a scalar whose present value lies in the interval; a relative one is a fraction of another."""
+    scalar = x if isinstance(x, Expression) else as_number(x, f"{name}: {field}")
+    at, ends = declared_value(scalar), (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
+    if not getattr(scalar, "relative", False) and (not low <= at <= high or at in ends):
+        raise CompositionError(
+            f"{name}: {field} must lie in {interval}, got {with_value(scalar)}; choose another value"
+        )
+    return scalar
 
 
 def as_factor(c: object) -> Scalar | None:

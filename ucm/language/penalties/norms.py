@@ -15,9 +15,9 @@ from ucm.language import cvx as cp
 from ucm.language.cone import Bound, PolyhedralCone
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
-from ucm.language.node import Node, Notation, as_number, restricted
+from ucm.language.node import Node, Notation, restricted
 from ucm.language.objective import PenaltySum, multiplied, summed
-from ucm.language.parameter import Expression, Scalar, Scope
+from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.power import power_root
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import BoxSupport, Penalty, ProximalPenalty, SupportFunction
@@ -187,7 +187,7 @@ def ElasticNet(ratio: Scalar = 0.5) -> Penalty:
     >>> ucm.ElasticNet(0.25)
     0.25 * L1() + 0.75 * L2()
     """
-    ratio = ratio if isinstance(ratio, Expression) else as_number(ratio, "ElasticNet: ratio")
+    ratio = within("ElasticNet", "ratio", ratio, 0.0, 1.0, "[0, 1]")
     terms = [multiplied(c, R) for c, R in ((ratio, L1()), (1.0 - ratio, L2())) if c != 0.0]
     return summed(PenaltySum, terms)
 

@@ -19,8 +19,8 @@ from numbers import Real
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
-from ucm.language.node import Given, as_number, with_value
-from ucm.language.parameter import Expression, Scalar, declared_value
+from ucm.language.node import Given
+from ucm.language.parameter import Scalar, within
 from ucm.language.sets.affine_image import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull, as_samples
 from ucm.language.statistics.samples import SampleNode
@@ -57,7 +57,7 @@ def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
     Hull(pos, weights=CappedSimplex(1 / Param('beta', 0.2), relative=True))
     """
     samples = as_samples(samples, "CVaR")
-    beta = _number("CVaR", "beta", beta, 0.0, 1.0, "(0, 1]")
+    beta = within("CVaR", "beta", beta, 0.0, 1.0, "(0, 1]")
     return Hull(samples, weights=CappedSimplex(1.0 / beta, relative=True))
 
 
@@ -132,7 +132,7 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
     {Σ_{y_i = +1} q_i x_i : q ∈ Δ, ‖q - 1/N₊‖₁ ≤ 0.2}
     """
     samples = as_samples(samples, "TotalVariation")
-    d = _number("TotalVariation", "d", d, 0.0, 1.0, "[0, 1]")
+    d = within("TotalVariation", "d", d, 0.0, 1.0, "[0, 1]")
     return Hull(samples, weights=NormBall(2.0 * d, 1.0, around="uniform"))
 
 
@@ -228,7 +228,7 @@ def Wasserstein(
     Hull(pos, weights=CappedSimplex(2, relative=True)) + Ball(0, 0.2, p=1)
     """
     samples = as_samples(samples, "Wasserstein")
-    eps = _number("Wasserstein", "eps", eps, 0.0, math.inf, "[0, inf)")
+    eps = within("Wasserstein", "eps", eps, 0.0, math.inf, "[0, inf)")
     if order not in (1, math.inf):
         raise CompositionError(
             f"Wasserstein: order is 1 or inf, got {brief(order)}; order 2 of moments is Gelbrich"
@@ -274,8 +274,8 @@ def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
     {x̄₊ + Σ₊^(1/2) u : ‖u‖₂ ≤ κ} ⊕ {u : ‖u‖₂ ≤ ε·(1 + κ^2)^0.5},  κ = 1, ε = 0.1
     """
     samples = as_samples(samples, "Gelbrich")
-    eps = _number("Gelbrich", "eps", eps, 0.0, math.inf, "[0, inf)")
-    kappa = _number("Gelbrich", "kappa", kappa, 0.0, math.inf, "[0, inf)")
+    eps = within("Gelbrich", "eps", eps, 0.0, math.inf, "[0, inf)")
+    kappa = within("Gelbrich", "kappa", kappa, 0.0, math.inf, "[0, inf)")
     return Ellipsoid(samples.mean, samples.cov, kappa) + Ball(0, eps * (1.0 + kappa**2.0) ** 0.5)
 
 
@@ -290,14 +290,3 @@ def _sequence(field: str, values: Iterable[Given]) -> list[Given]:
             "write for example betas=(0.1, 1.0), weights=(0.25, 0.75)"
         )
     return items
-
-
-def _number(name: str, field: str, x: object, low: float, high: float, interval: str) -> Scalar:
-    """Return a scalar whose present value lies in the interval; a relative one is a fraction of another."""
-    scalar = x if isinstance(x, Expression) else as_number(x, f"{name}: {field}")
-    at, ends = declared_value(scalar), (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
-    if not getattr(scalar, "relative", False) and (not low <= at <= high or at in ends):
-        raise CompositionError(
-            f"{name}: {field} must lie in {interval}, got {with_value(scalar)}; choose another value"
-        )
-    return scalar
