@@ -75,6 +75,7 @@ def base(checkout: str, sets: tuple[str, ...] = tuple(_SETS), repeats: int = 9) 
             seconds = np.full((repeats + 1, 2), np.inf)
             for turn in range(repeats + 1):
                 for k, worker in enumerate(workers):
+                    # both pipes were asked for, and are there
                     print(_SETS[name], call, sep="\t", file=worker.stdin, flush=True)
                     seconds[turn, k] = float(worker.stdout.readline())  # type: ignore[union-attr]
             ours, theirs = seconds[1:].min(axis=0)

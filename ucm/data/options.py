@@ -59,7 +59,8 @@ def options_of(function: Callable[..., object]) -> list[str]:
 STOP = one_of("gap", "paper")
 TOLERANCE = within("a number in (0, 1)", lambda x: 0.0 < x < 1.0)
 COUNT = OptionSpec("a positive whole number", integer_from(1).holds)
-STARTS = integer_from(1, 10_000)
+MOST_STARTS = 10_000
+STARTS = integer_from(1, MOST_STARTS)
 SEED = integer_from(0)
 POSITIVE = within("a positive number", lambda x: 0.0 < x < math.inf)
 SECONDS = within("a positive number of seconds", lambda x: x > 0.0)

@@ -83,26 +83,20 @@ static clipped_t clip_sum(const double *v, side_t of, double x)
     return of.caps ? clipped_by_row(of.m, v, x, of.caps) : clipped(of.m, v, x, of.cap);
 }
 
-typedef struct {
-    double at;
-    int64_t free;
-} shift_t;
-
-/* The root s of sum clip(v - s, 0, cap) - sum clip(u + s, 0, top) + rest, u NULL for none; and the free entries there.
+/* The root s of sum clip(v - s, 0, cap) - sum clip(u + s, 0, top) + rest, u NULL for none.
    The function is piecewise linear and does not grow with s: Newton's step is exact on a linear piece, which it is if
    the counts do not change. Bisection where steps leave the bracket or do not get shorter. */
-static shift_t balance(const double *v, side_t of_v, const double *u, side_t of_u, double rest, double far)
+static double balance(const double *v, side_t of_v, const double *u, side_t of_u, double rest, double far)
 {
     double s = 0.0, low = -INFINITY, high = INFINITY, last = INFINITY;
     clipped_t up_before = {0.0, -1, 0}, down_before = up_before;
-    int64_t free = 0;
     bool direct = false;
     for (int round = 0; round < MOST_ROUNDS; round++) {
         const clipped_t up = clip_sum(v, of_v, s), down = clip_sum(u, of_u, -s);
         const double left = up.total - down.total + rest;
         const bool same = up.positive == up_before.positive && up.capped == up_before.capped &&
                           down.positive == down_before.positive && down.capped == down_before.capped;
-        free = up.positive - up.capped + down.positive - down.capped;
+        const int64_t free = up.positive - up.capped + down.positive - down.capped;
         if (fabs(left) <= ROUNDING * (up.total + down.total) || (direct && same)) break;
         up_before = up;
         down_before = down;
@@ -119,7 +113,7 @@ static shift_t balance(const double *v, side_t of_v, const double *u, side_t of_
         if (!(low < next && next < high)) break;
         s = next;
     }
-    return (shift_t){s, free};
+    return s;
 }
 
 /* v <- q - sigma (a + t b - theta) */
@@ -153,15 +147,14 @@ static double project_hull(const hulls_t *h, int c, double *v)
         for (int64_t i = 0; i < of.m; i++) v[i] = mass <= WHOLE * of.cap ? 0.0 : of.cap;
         return 0.0;
     }
-    shift_t s = balance(v, of, NULL, of, -mass, of.cap);
-    double before = 0.0;
-    if (fabs(s.at) > FAR_SHIFT * of.cap) {
-        before = s.at;
+    double s = balance(v, of, NULL, of, -mass, of.cap), before = 0.0;
+    if (fabs(s) > FAR_SHIFT * of.cap) {
+        before = s;
         subtract(of.m, v, before);
         s = balance(v, of, NULL, of, -mass, of.cap);
     }
-    clip(v, of, s.at);
-    return before + s.at;
+    clip(v, of, s);
+    return before + s;
 }
 
 /* p of both boxes in v, as above. */
@@ -170,12 +163,12 @@ static double project_boxes(const hulls_t *h, double *v)
     const side_t plus = side_of(h, 0), minus = side_of(h, 1);
     double *up = v + plus.lo, *down = v + minus.lo, before = 0.0;
     const double rest = h->held_mass[0] - h->held_mass[1] + h->excess;
-    double s = balance(up, plus, down, minus, rest, widest(h)).at;
+    double s = balance(up, plus, down, minus, rest, widest(h));
     if (fabs(s) > FAR_SHIFT * widest(h)) {
         before = s;
         subtract(plus.m, up, before);
         subtract(minus.m, down, -before);
-        s = balance(up, plus, down, minus, rest, widest(h)).at;
+        s = balance(up, plus, down, minus, rest, widest(h));
     }
     clip(up, plus, s);
     clip(down, minus, -s);

@@ -13,7 +13,7 @@ from scipy.signal import find_peaks
 
 from ucm.compiler.compile import plan_of
 from ucm.data.linear_map import Vec
-from ucm.data.options import integer_from
+from ucm.data.options import MOST_STARTS, integer_from
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ANGLES = 1440  # grid points of the circle
-_STARTS = integer_from(0, 10_000)
+_STARTS = integer_from(0, MOST_STARTS)
 _RTOL = 1e-4  # relative tolerance of the outline of U that defines f
 
 

@@ -1,11 +1,10 @@
 """Ambiguity sets by name: means of distributions near the empirical one, composed of other sets.
 
 For a loss that is minus the margin, the worst mean over distributions Q near the empirical one P is the
-support function of a set of means of Q: each constructor here returns that set for one kind of samples, made
-of words that are there, whose own rules hold for later values of a `Param`. A classifier takes one for each
-class: `CVaR(pos, 0.3) - CVaR(neg, 0.3)`. Over
-`signed` the weights put mass 1/2 on each class and are near the uniform distribution over all samples, so
-that a ball can be empty where the classes differ in size.
+support function of a set of means of Q: each constructor here returns that set for one kind of samples, as a
+hull or an ellipsoid, which checks later values of a `Param`. A classifier takes one for each class:
+`CVaR(pos, 0.3) - CVaR(neg, 0.3)`. Over `signed` the weights put mass 1/2 on each class and are near the
+uniform distribution over all samples, so that a ball can be empty where the classes differ in size.
 """
 
 from __future__ import annotations

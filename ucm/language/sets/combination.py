@@ -207,12 +207,12 @@ def combine(symbol: str, a: Any, b: Any) -> UncertaintySet:
             return _multiple(a, b)
         case "/":
             factor = as_factor(b)
-            if factor in (None, 0.0, math.inf, -math.inf):
+            if factor is None or factor in (0.0, math.inf, -math.inf):
                 raise CompositionError(
                     f"{a!r} / {in_parentheses(repr(b))}: a set is divided by a finite number other than 0; "
                     "write c * U for a factor"
                 )
-            return _multiple(1.0 / factor, a)  # type: ignore[operator]
+            return _multiple(1.0 / factor, a)
         case "@" if isinstance(a, PerSample):
             return PerSampleImage(a, b)  # type: ignore[return-value]
         case "@":

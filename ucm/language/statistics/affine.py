@@ -273,7 +273,7 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
 
     terms: tuple[tuple[Scalar, MatrixNode], ...] = restricted(
         lambda terms: terms and all(declared_value(c) >= 0.0 for c, _ in terms),
-        "at least one matrix, with a factor that must not be negative, is needed",
+        "factors of matrices must not be negative, and at least one matrix is needed",
         "write for example 0.5 * pos.cov",
     )
 
