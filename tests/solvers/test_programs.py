@@ -210,7 +210,11 @@ def test_a_constraint_that_w_meets_far_from_0_beside_a_large_feature() -> None:
     X = rng.normal(size=(200, 5))
     y = np.where(X @ rng.normal(size=5) + 0.5 * rng.normal(size=200) > 0, 1, -1)
     model = ucm.Robust(ucm.Logistic(), ucm.Ball(0, 0.1)) / 200 + 0.05 * ucm.LInf()
-    solution = ucm.solve(
-        model + ucm.LinearConstraint([[1.0, -1.0, 0.5, 2.0, 0.0]], 1.0), X * [1e4, 1, 1, 1, 1], y
-    )
-    assert solution.status == "optimal" and solution.objective == pytest.approx(0.3652066, rel=1e-6)
+    row, sizes = np.array([1.0, -1.0, 0.5, 2.0, 0.0]), np.array([1e4, 1.0, 1.0, 1.0, 1.0])
+    solution = ucm.solve(model + ucm.LinearConstraint([row], 1.0), X * sizes, y)
+    v, b, r = cp.Variable(5), cp.Variable(), cp.Variable()  # v = sizes * w: features of one size
+    w = cp.multiply(1.0 / sizes, v)
+    loss = cp.sum(cp.logistic(r - cp.multiply(y, X @ v + b))) / 200
+    program = cp.Problem(cp.Minimize(loss + 0.05 * cp.norm_inf(w)), [row @ w >= 1.0, 0.1 * cp.norm(w) <= r])
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(float(program.solve(solver="CLARABEL")), rel=1e-6)
