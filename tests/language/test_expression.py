@@ -584,7 +584,7 @@ def _part(entry: str, node: str = "Point", field: str = "vector") -> str:
         (_part('{"tuple": [{"tuple": ["a", 1]}]}', "VectorSum", "terms"), "VectorSum: terms: expected"),
         ('{"ucm": 1, "model": {"node": ["Hull"], "fields": {}}}', "malformed declaration|named"),
         *(
-            (_part('{"tuple": []}', node, field), f"{node}: at least one .* is needed, got ()")
+            (_part('{"tuple": []}', node, field), f"{node}: .*at least one .* is needed, got ")
             for node, field in (
                 ("LinearCombination", "parts"), ("PenaltySum", "terms"), ("LossSum", "terms"),
                 ("VectorSum", "terms"), ("MatrixSum", "terms"),
