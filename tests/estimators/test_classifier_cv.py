@@ -334,7 +334,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no folds": ({"cv": []}, "expected folds with samples"),
     "rule": ({"selection": "2se"}, 'selection is "best" or "1se"'),
     "param": ({"param_name": "kappa"}, "one of the model's parameters, nu"),
-    "param_range": ({"param_range": 0}, "param_range is at least 1"),
+    "param_range": ({"param_range": 0}, "param_range is a number of values"),
     "words": ({"param_range": "many"}, "a number of values, or a sequence of numbers"),
     "none fits": ({"param_range": [0.999]}, "none of 1 values"),
     "scoring": ({"scoring": "speed"}, "is no score of the estimator"),

@@ -10,6 +10,7 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
+from ucm.data.options import COUNT
 from ucm.errors import ParameterError, brief
 from ucm.language.objective import Objective, TermMultiple
 from ucm.language.parameter import holds
@@ -72,7 +73,7 @@ def candidates(
     model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: object
 ) -> Vec:
     """Return the candidate values of a parameter: the given sequence, or a number of values by `spread`."""
-    if not isinstance(values, int | np.integer) or isinstance(values, bool):
+    if not COUNT.holds(values):
         numbers = np.array(numbers_in(values))
         if not numbers.size or not np.isfinite(numbers).all():
             raise ParameterError(
@@ -80,10 +81,8 @@ def candidates(
                 f"{brief(values)}; write param_range=20"
             )
         return numbers
-    if values < 1:
-        raise ParameterError(f"ClassifierCV: param_range is at least 1, got {values}; write param_range=20")
     where = f"ClassifierCV: param_range={values}"
-    return spread(model, datas, names[0], int(values), where, "param_range")
+    return spread(model, datas, names[0], int(values), where, "param_range")  # type: ignore[arg-type]
 
 
 def spread(

@@ -50,7 +50,7 @@ from ucm.forms.objective import (
     weighed,
 )
 from ucm.forms.solution import Certificate, Solution
-from ucm.forms.solver import Answer, Solver
+from ucm.forms.solver import Answer, Solver, name_of
 from ucm.language import cvx as cp
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, ScaledPenalty, split_scalar
@@ -151,7 +151,7 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
             penalty.check_features(data.n)
         check_constraints(model.penalty, data.n)
         self.split = DifferenceOfConvex.of(model, data)
-        composite = self.split.convex and requested != DCA.name and not isinstance(requested, DCA)
+        composite = self.split.convex and name_of(requested) != DCA.name
         self.form = self.split.G if composite else self.split
 
     @classmethod
@@ -171,10 +171,9 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
             check_features(model)
             return (ObjectiveLowering(model, in_its_space(data, gram), solver),)
         if requested_solvers(solver, Composite):
-            name = solver if isinstance(solver, str) else solver.name
             raise SolverError(
-                f"solver {name!r} does not take this model: it works on features, and a kernel hides "
-                'them; use solver="auto"'
+                f"solver {name_of(solver)!r} does not take this model: it works on features, and a kernel "
+                'hides them; use solver="auto"'
             )
         return pairs
 

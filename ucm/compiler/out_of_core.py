@@ -370,7 +370,7 @@ def takes(model: Objective) -> bool:
     )
 
 
-def tail_of_hinge(model: Objective) -> tuple[Hinge, float, CappedSimplex] | None:
+def tail_of_hinge(model: RobustMargin | Objective) -> tuple[Hinge, float, CappedSimplex] | None:
     """Return the hinge, its factor c and the capped simplex of a worst mean alone; None for other objectives.
 
     With the cap k, `max of sum_i q_i c l(t_i)` over it is the least `c (s + k sum_i max(0, o - s - t_i))`
@@ -397,7 +397,7 @@ def _one_norm(penalty: Penalty) -> bool:
 
 def added_features(model: RobustMargin | Objective) -> int:
     """Return the number of features that bound rows have beside the given ones, as the last ones."""
-    return int(isinstance(model, Objective) and (model.penalised or tail_of_hinge(model) is not None))
+    return int(model.penalised or tail_of_hinge(model) is not None)
 
 
 def _with_label(X: Matrix, y: np.ndarray) -> tuple[Matrix, np.ndarray]:

@@ -189,11 +189,10 @@ def _point_between(low: float, high: float) -> float | None:
 
 def _summands(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[UncertaintySet, Vec, Vec]]:
     """Yield every Minkowski summand: the set, its point, and the contribution of the point to the sum."""
-    if isinstance(U, Combination):
-        for V, L in U.terms():
-            for leaf, point, x in _summands(V, data, q):
-                yield leaf, point, times(L, x)
-    else:
+    for V, L in (terms := U.terms()):
+        for leaf, point, x in _summands(V, data, q):
+            yield leaf, point, times(L, x)
+    if not terms:
         x = U.evaluate(data, q)[0]
         yield U, x, x
 

@@ -17,7 +17,6 @@ from ucm.forms.objective import BestSubset, Composite, DifferenceOfConvex, Gener
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver, StandardForm
 from ucm.forms.sphere import UnitNorm
-from ucm.language.domains import NormBall
 from ucm.solvers import DCA
 from ucm.solvers.nearest_point import NearestPoint
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
@@ -39,27 +38,20 @@ def _never(form: object) -> bool:
     return False
 
 
-def _entries(form: MinNorm | Composite) -> int:
-    """Return the number of entries of a form as a program for a conic solver."""
-    if isinstance(form, Composite):
-        return form.entries
-    return sum(max(b.map.entries, b.map.shape[1]) for b in form.blocks)
-
-
 def _in_seconds(form: MinNorm | Composite) -> bool:
     """True if a form is small enough for an interior-point method to end in seconds."""
-    return _entries(form) <= _INTERIOR
+    return form.entries <= _INTERIOR
 
 
 def _small(form: MinNorm | Composite) -> bool:
     """True if a minimum-norm form is small enough for a splitting method; False for losses."""
-    return isinstance(form, MinNorm) and _entries(form) <= _SPLITTING
+    return isinstance(form, MinNorm) and form.entries <= _SPLITTING
 
 
 def _systems_pay(form: MinNorm) -> bool:
     """True if Newton systems of uncoupled blocks, k^3 operations, cost less than the passes they save."""
     order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
-    return not form.couplings and float(order) ** 3 <= _CUBES * _entries(form)
+    return not form.couplings and float(order) ** 3 <= _CUBES * form.entries
 
 
 def _without_hulls(form: MinNorm) -> bool:
@@ -80,7 +72,7 @@ def _by_products(form: MinNorm) -> bool:
     """
     if form.couplings:
         return True
-    if all(isinstance(b.domain, NormBall) and b.domain.euclidean for b in form.blocks):
+    if all(b.domain.euclidean for b in form.blocks):
         return True
     if not _without_hulls(form) or form.n > sum(b.map.shape[1] for b in form.blocks):
         return False

@@ -21,6 +21,12 @@ _NO_FEATURES = (
 )  # fmt: skip
 
 
+def text_names(columns: Iterable[object] | None) -> list[str] | None:
+    """Return the names of columns; None unless all are strings."""
+    names = list(columns or ())
+    return [str(name) for name in names] if names and all(isinstance(name, str) for name in names) else None
+
+
 class Features(NamedTuple):
     """The choice of the feature columns of a table."""
 

@@ -18,7 +18,7 @@ from itertools import accumulate, repeat
 import numpy as np
 from scipy import sparse
 
-from ucm.data.columns import EVERY, Column, Features, Foreign, RowColumns, chosen, kinds_of
+from ucm.data.columns import EVERY, Column, Features, Foreign, RowColumns, chosen, kinds_of, text_names
 from ucm.data.linear_map import Matrix
 from ucm.data.source import (
     Block,
@@ -230,7 +230,7 @@ def lazy_blocks(
         columns, beside = chosen(kinds_of(X.dtypes), beside, choice)
         n, tables = len(columns), X.to_delayed()  # Dask fuses small blocks of files here
         rows = (None,) * len(tables)
-        features = list(columns) if all(isinstance(c, str) for c in columns) else None
+        features = text_names(columns)
     else:
         check_table(getattr(X, "shape", ()), X.dtype, f"a {type(X).__name__} of Dask of ")
         refuse_cut_rows(X)

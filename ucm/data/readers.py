@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ucm.data.array_rows import FileRows, array_in_file, of_arrays, of_group, reading, signature_of
-from ucm.data.columns import EVERY, Features, Foreign, RowColumns, is_frame, of_frame
+from ucm.data.columns import EVERY, Features, Foreign, RowColumns, is_frame, of_frame, text_names
 from ucm.data.dask_rows import DaskRows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.source import RowSource
@@ -136,7 +136,7 @@ def _opened(X: Foreign, y: RowColumns, block: int | None, features: Features = E
     if is_frame(X):
         table, y, names = of_frame(X, y, features)
         source = of_arrays(table, y, block)
-        source.features = names if all(isinstance(name, str) for name in names) else None
+        source.features = text_names(names)
         return source
     if module in ("h5py", "zarr") and not hasattr(X, "shape"):
         return of_group(X, y, block)

@@ -181,7 +181,7 @@ def requests_of(routing: MetadataRequest, model: Node | None) -> MetadataRequest
 
 def offset_of(model: Node | None) -> str | None:
     """Return the name of the offset of the scores; None without one."""
-    offset = model.offset if isinstance(model, Objective) else None
+    offset = getattr(model, "offset", None)
     return None if offset is None else offset.name
 
 

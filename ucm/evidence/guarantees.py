@@ -32,7 +32,7 @@ from ucm.language.parameter import BinaryExpression, value
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection
 from ucm.language.sets.combination import summands
-from ucm.language.statistics.affine import ConstantMatrix, MatrixSum, Origin
+from ucm.language.statistics.affine import ConstantMatrix, Origin
 from ucm.language.statistics.samples import Samples, neg, pos, signed
 
 _CLASSES = {1: pos, -1: neg}
@@ -129,7 +129,7 @@ def guarantees(
         raise ParameterError(
             "guarantees: expected X_test and y_test together, got one of them; give both or none"
         )
-    if y_test is not None and isinstance(model, Objective) and model.offset is not None:
+    if y_test is not None and model.offset is not None:
         raise ParameterError(
             f"guarantees: expected a model without an offset of the scores, got {brief(model)}; leave X_test "
             "out, whose offsets are not known"
@@ -263,7 +263,7 @@ def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] |
         case Intersection():
             return _class_ellipsoid(U.left, label) or _class_ellipsoid(U.right, label)
         case Ellipsoid() if U.center == S.mean:
-            terms = U.shape.terms if isinstance(U.shape, MatrixSum) else ((1.0, U.shape),)
+            terms = U.shape.as_terms()
             ridges = [term for term in terms if term != (1.0, S.cov)]
             match ridges if len(ridges) == len(terms) - 1 else None:
                 case []:

@@ -14,7 +14,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.sets.combination import Combination, is_number, times
+from ucm.language.sets.combination import is_number, times
 from ucm.numerics.conic_programs import Blocks, accuracy, attempt
 
 _ACCURACY = 1e-10  # of Clarabel, first; then its own
@@ -42,8 +42,7 @@ class SupportFunction:
 
     def __init__(self, U: UncertaintySet, data: Data) -> None:
         self.U, self.data = U, data
-        terms = U.terms() if isinstance(U, Combination) else ()
-        self.summands = [(L, SupportFunction(V, data)) for V, L in terms]
+        self.summands = [(L, SupportFunction(V, data)) for V, L in U.terms()]
 
     def __call__(self, d: Vec) -> SupportValue:
         """Return the support function `max <d, x>` at d, with a maximiser and its error."""

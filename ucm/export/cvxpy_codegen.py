@@ -75,7 +75,7 @@ class _ByName(Scope):
         self.texts: dict[int, Text] = {}
 
     def of(self, x: Scalar | Size, signed: bool = False) -> float | Text | cp.Expression:
-        size = x if isinstance(x, Size) else Size(x)
+        size = Size.of(x)
         text = self._source(size)
         if not isinstance(text, Text):
             return text
@@ -148,7 +148,7 @@ class _Example:
                     text = text.replace(f"{s!r}.mean", f"{name}.mean(axis=0)")
                 self.arrays.append((v.evaluate(self.data), Text(text)))
         for R in model.nodes_of_type(LinearConstraint):
-            if isinstance(R.A, tuple):
+            if R.of_statistics:
                 G, _, rows, signs = evaluated(R, self.data).sides  # type: ignore[attr-defined]
                 texts = (sign * self.text(R.A[k].evaluate(self.data)) for k, sign in zip(rows, signs))
                 self.arrays.append((G, Text("np.stack")(list(texts))))

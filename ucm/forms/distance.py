@@ -69,10 +69,27 @@ class MinNorm:
         couplings = tuple(c.offset.size for c in self.couplings)
         return Expected(tuple(b.map.shape[1] for b in self.blocks), self.n, multipliers=couplings)
 
+    @functools.cached_property
+    def entries(self) -> int:
+        """The number of entries of the form as a program for a conic solver."""
+        return sum(max(b.map.entries, b.map.shape[1]) for b in self.blocks)
+
     @property
     def coupled(self) -> int:
         """The number of coupling equations."""
         return sum(c.offset.size for c in self.couplings)
+
+    def reason_against(self, domains: type = object, what: str = "", coupled: bool = False) -> str | None:
+        """Return the reason why a solver in the Euclidean norm does not take this form; None if it may.
+
+        The solver takes blocks whose domains are instances of `domains`, as it uses their `what`.
+        """
+        if self.norm != 2.0:
+            return "it takes the Euclidean norm only"
+        if self.couplings and not coupled:
+            return "the blocks are coupled by an intersection"
+        lacking = (b.domain for b in self.blocks if not isinstance(b.domain, domains))
+        return next((f"{domain!r} has no {what}" for domain in lacking), None)
 
     @property
     def projectable(self) -> bool:

@@ -238,6 +238,11 @@ class Solver(ABC, Generic[Form]):
         """
 
 
+def name_of(solver: str | Solver) -> str:
+    """Return the name of a solver, which may be given by it."""
+    return solver if isinstance(solver, str) else solver.name
+
+
 class Session(Solver[Form]):
     """A solver with a state that lasts from one problem to the next over the same samples.
 

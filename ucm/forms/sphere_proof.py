@@ -98,10 +98,8 @@ def stays_inside(block: Block, q: Vec, V: Mat) -> bool:
     domain, d = block.domain, block.map.shape[1]
     if not V.any():
         return domain.violation(q) <= _ROUNDING
-    if isinstance(domain, NormBall):
-        radius = inner_radius(domain, d)
-        if radius is None:
-            return False
+    radius = inner_radius(domain, d)
+    if radius is not None:
         middle = domain.center(d)
         reach = float(np.linalg.norm(q - middle)) + math.sqrt(float(np.linalg.eigvalsh(V.T @ V)[-1]))
         return reach <= radius * (1.0 + _ROUNDING)

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, Vec
+from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import OPERATORS, Kind, Node, Notation, RotationInvariant, SolvableModel
@@ -247,6 +247,11 @@ class BoundDomain(metaclass=Kind):
     @property
     def on_simplex(self) -> bool:
         """True if the constraints of the domain include those of the simplex, with the mass of each class."""
+        return False
+
+    @property
+    def euclidean(self) -> bool:
+        """True for a Euclidean ball around 0."""
         return False
 
     @property
@@ -595,6 +600,10 @@ class UncertaintySet(SolvableModel["UncertaintySet"], FeatureNode):
     """A symbolic closed convex set in feature space; methods take the data as an argument."""
 
     example: ClassVar[str] = "Hull(pos) - Hull(neg)"
+
+    def terms(self) -> tuple[tuple[UncertaintySet, Matrix], ...]:
+        """Return pairs (U, L) whose Minkowski sum of `L U` is the set; none for a set that is no such sum."""
+        return ()
 
     def infeasibility_reason(self, data: Data) -> str | None:
         """Return the error message, with the admissible range, if the set is known to be empty, else None.

@@ -422,6 +422,11 @@ class Size:
     inverse: Callable[[float], float] = float
     times: int = 1
 
+    @classmethod
+    def of(cls, x: Scalar | Size) -> Size:
+        """Return a size unchanged, and the size that a scalar declares."""
+        return x if isinstance(x, Size) else cls(x)
+
     @property
     def number(self) -> float:
         """The bound in the constraint at the present parameter values."""
@@ -448,7 +453,7 @@ class Scope:
 
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
         """Return the number or CVXPY expression of a scalar, non-negative unless a `Size` or `signed`."""
-        return x.number if isinstance(x, Size) else value(x)
+        return Size.of(x).number
 
     def unit(self, scale: float) -> float:
         """Return the unit of feature vectors: `scale`, or 1 if the variables are not scaled."""
@@ -463,7 +468,7 @@ class Parameters(Scope):
         self._known: dict[str, cp.Parameter] = {}
 
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
-        size = x if isinstance(x, Size) else Size(x)
+        size = Size.of(x)
         scalar, nonneg = size.declared, not (signed or size is x)
         if not isinstance(scalar, Expression):
             return size.number

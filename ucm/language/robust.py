@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import ClassVar
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import Domain, UncertaintySet
@@ -54,6 +55,9 @@ class RobustMargin(SolvableModel["RobustMargin"]):
         "write 2.0 for the Euclidean norm",
         default=2.0,
     )
+
+    offset: ClassVar[None] = None
+    penalised: ClassVar[bool] = False
 
     @functools.cached_property
     def dual(self) -> float:

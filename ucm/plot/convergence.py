@@ -14,7 +14,7 @@ from ucm.compiler.compile import solve
 from ucm.data.options import one_of
 from ucm.errors import ParameterError, brief
 from ucm.forms.solution import Solution
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, name_of
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
@@ -145,7 +145,7 @@ class ConvergenceDisplay(Display):
             case Mapping():
                 by_name = dict(solvers)
             case _:
-                by_name = {s if isinstance(s, str) else s.name: s for s in solvers}
+                by_name = {name_of(s): s for s in solvers}
         solutions = {
             name: solve(model, X, y, solver=solver, tol=tol, **options) for name, solver in by_name.items()
         }

@@ -146,8 +146,7 @@ class PathDisplay(Display):
         if X_test is not None:
             samples["test"] = bind(X_test, y_test, pos_label=pos_label)
         scores = {}
-        offset = isinstance(path.model, Objective) and path.model.offset is not None
-        if all(s.b is not None for s in solutions) and w.shape[1] == data.n and not offset:
+        if all(s.b is not None for s in solutions) and w.shape[1] == data.n and path.model.offset is None:
             scores = {
                 name: np.array([np.mean((s.decision(A.X) > 0.0) == (A.y > 0.0)) for s in solutions])
                 for name, A in samples.items()

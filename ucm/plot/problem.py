@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from ucm.compiler.compile import plan_of
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, bind
+from ucm.data.columns import text_names
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, DataError, ParameterError, brief
 from ucm.forms.solution import Solution
@@ -40,10 +41,7 @@ class Plane:
 
 def feature_names(X: object, names: Sequence[str] | None = None) -> list[str] | None:
     """Return the given names, or the column names of a data frame; None unless all names are strings."""
-    columns = getattr(X, "columns", None) if names is None else names
-    if columns is None or not all(isinstance(c, str) for c in columns):
-        return None
-    return [str(c) for c in columns]
+    return text_names(getattr(X, "columns", None) if names is None else names)
 
 
 def plane_of(plane: object, data: Data, w: Vec | None, names: list[str] | None, who: str) -> Plane:

@@ -126,7 +126,7 @@ def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
         return changed.why
     directions = {size.grows for size in changed.sizes}
     for U, L in changed.factors:
-        if isinstance(model.set, Combination) and model.set.terms() == ((U, L),):
+        if model.set.terms() == ((U, L),):
             return f"{name} scales a set that is all of U, and the classifier stays the same"
         form = forms_of(lambda _, U=U: replace(model, set=U), data)(0.0)
         if form is None or not contains_zero(form, data.scale):

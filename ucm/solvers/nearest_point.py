@@ -17,10 +17,8 @@ class NearestPoint(Solver[MinNorm]):
     weighted: ClassVar[bool] = True
 
     def refuse(self, form: MinNorm) -> str | None:
-        if form.norm != 2.0:
-            return "it takes the Euclidean norm only"
-        if form.couplings:
-            return "the blocks are coupled by an intersection"
+        if (why := form.reason_against()) is not None:
+            return why
         if not form.blocks:
             return "there is no hull"
         for b in form.blocks:

@@ -32,7 +32,6 @@ from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.language.contracts import Block
-from ucm.language.domains import NormBall
 from ucm.native.threads import blas_threads
 from ucm.numerics.trust_region import nearest_on_ellipsoid, polar_rule, secular_root
 
@@ -85,14 +84,8 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
 
 def _no_balls(form: MinNorm) -> str | None:
     """Return the reason why a form is no sum of ellipsoids in the Euclidean norm; None if it is."""
-    if form.norm != 2.0:
-        return "it takes the Euclidean norm only"
-    if form.couplings:
-        return "the blocks are coupled by an intersection"
-    for b in form.blocks:
-        if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
-            return f"{b.domain!r} is no Euclidean ball around 0"
-    return None
+    others = (f"{b.domain!r} is no Euclidean ball around 0" for b in form.blocks if not b.domain.euclidean)
+    return form.reason_against() or next(others, None)
 
 
 def _radius(block: Block) -> float:

@@ -283,7 +283,7 @@ def _exact(o: Operand) -> bool:
         return not o.parts
     D = o.parts[0].domain
     if o.unit:
-        return isinstance(D, NormBall) and D.euclidean
+        return D.euclidean
     return D.groups is not None and len(D.groups) == 1 and np.ndim(D.groups[0].cap) == 0
 
 

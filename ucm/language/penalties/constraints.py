@@ -52,7 +52,7 @@ def _rows(x: Any, where: str = "") -> Rows | tuple[VectorNode, ...]:
     return A
 
 
-def _numbers(x: Any, where: str = "") -> float | tuple[float, ...]:
+def _numbers(x: object, where: str = "") -> float | tuple[float, ...]:
     """Return a bound as a number for all rows, or a tuple with one for each."""
     try:
         bound = np.asarray(x, dtype=np.float64)
@@ -117,9 +117,14 @@ class LinearConstraint(ProximalPenalty):
             )
 
     @property
+    def of_statistics(self) -> bool:
+        """True if the rows of A are statistics, whose values come with samples."""
+        return isinstance(self.A, tuple)
+
+    @property
     def matrix(self) -> Rows:
         """The matrix A; a `CompositionError` for statistics without samples."""
-        if isinstance(self.A, tuple):
+        if self.of_statistics:
             raise CompositionError(
                 f"{self!r}: expected samples for its statistics, got none; compile or solve a loss with it"
             )
@@ -245,10 +250,10 @@ class LinearConstraint(ProximalPenalty):
         return cp.indicator([G @ w <= h]) if h.size else 0.0 * cp.sum(w)
 
     def formula(self, notation: Notation) -> str:
-        if isinstance(self.A, tuple) and len(self.A) == 1:
+        if self.of_statistics and len(self.A) == 1:
             inner = f"({self.A[0].formula(notation)})'w"
         else:
-            inner = "Aw" if isinstance(self.A, tuple) else f"{notation.array(self.A)}w"
+            inner = "Aw" if self.of_statistics else f"{notation.array(self.A)}w"
         return _within(self.lb, inner, self.ub, notation)
 
 

@@ -19,7 +19,7 @@ from ucm.language.objective import PenaltySum, ScaledPenalty, multiplied, summed
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.norms import check_length
-from ucm.language.statistics.affine import ConstantMatrix, MatrixNode, MatrixSum, as_matrix
+from ucm.language.statistics.affine import ConstantMatrix, MatrixNode, as_matrix
 from ucm.language.terms import Penalty, ProximalPenalty
 
 _PER_CUBE = 1.5e-10  # seconds over n^3, of the eigenvalues of a matrix of order n
@@ -147,7 +147,7 @@ def evaluated(penalty: Penalty, data: Data) -> Penalty:
             return multiplied(penalty.factor, evaluated(penalty.term, data))
         case Quadratic(Q=Q) if not isinstance(Q, ConstantMatrix):
             Q.dimension(data.n)  # refuses matrices of different orders
-            terms = Q.terms if isinstance(Q, MatrixSum) else ((1.0, Q),)
+            terms = Q.as_terms()
             check_time(_PER_CUBE * data.n**3 * len(terms))  # which eigenvalues will take
             return summed(PenaltySum, [multiplied(c, Quadratic(S.evaluate(data))) for c, S in terms])
         case LinearConstraint(A=tuple() as rows, lb=lb, ub=ub):

@@ -165,10 +165,9 @@ class LinearCombination(Combination):
 
 def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
     """Yield every Minkowski summand with its numeric factor, nan where a matrix multiplies it."""
-    if isinstance(U, Combination):
-        for V, L in U.terms():
-            yield from summands(V, factor * value(L) if is_number(L) else math.nan)
-    else:
+    for V, L in (terms := U.terms()):
+        yield from summands(V, factor * value(L) if is_number(L) else math.nan)
+    if not terms:
         yield U, factor
 
 
@@ -339,7 +338,7 @@ def _cone_rows(penalty: LinearConstraint) -> Matrix:
     if isinstance(penalty, Bounds):
         each = next((b for b in (penalty.lb, penalty.ub) if isinstance(b, tuple)), None)
         rows = None if each is None else penalty.over(len(each))
-    if rows is None or isinstance(rows.A, tuple) or rows.upper[1].any():
+    if rows is None or rows.of_statistics or rows.upper[1].any():
         raise CompositionError(
             f"RobustMargin(U) + {penalty!r}: expected B w >= 0 with a given matrix B, as a robust margin "
             "takes finite bounds of 0 only, one each; write NonNegative([True] * n) for n features "

@@ -42,10 +42,8 @@ class ActiveSet(Solver[MinNorm]):
         check_fields(self, max_order=COUNT)
 
     def refuse(self, form: MinNorm) -> str | None:
-        if form.norm != 2.0:
-            return "it takes the Euclidean norm only"
-        if form.couplings:
-            return "it takes two hulls, and there are intersections"
+        if (why := form.reason_against()) is not None:
+            return why
         hulls = [b.groups for b in form.blocks if _samples(b.map) is not None]
         if len(hulls) != len(form.blocks) or sum(len(groups or ()) for groups in hulls) != 2 or None in hulls:
             return "it takes two hulls of samples, with caps or without"

@@ -38,14 +38,9 @@ class ALM(Solver[MinNorm]):
         check_fields(self, inner=solver_of(MinNorm))
 
     def refuse(self, form: MinNorm) -> str | None:
-        if form.norm != 2.0:
-            return "it takes the Euclidean norm only"
         if not form.couplings:
             return "nothing couples the blocks"
-        for b in form.blocks:
-            if not isinstance(b.domain, Projectable):
-                return f"{b.domain!r} has no projection"
-        return None
+        return form.reason_against(Projectable, "projection", coupled=True)
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         q = form.begin(start)

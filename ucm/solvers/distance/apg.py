@@ -96,14 +96,7 @@ class APG(Solver[MinNorm]):
         )
 
     def refuse(self, form: MinNorm) -> str | None:
-        if form.norm != 2.0:
-            return "it takes the Euclidean norm only"
-        if form.couplings:
-            return "the blocks are coupled by an intersection"
-        for b in form.blocks:
-            if not isinstance(b.domain, Projectable):
-                return f"{b.domain!r} has no projection"
-        return None
+        return form.reason_against(Projectable, "projection")
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n):

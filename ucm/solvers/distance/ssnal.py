@@ -69,8 +69,9 @@ class SSNAL(Solver[MinNorm]):
         check_fields(self, max_order=COUNT, iterative=FLAG)
 
     def refuse(self, form: MinNorm) -> str | None:
-        if form.norm != 2.0:
-            return "it takes the Euclidean norm only"
+        why = form.reason_against(SemiSmooth, "Jacobian of its projection", coupled=True)
+        if why is not None:
+            return why
         n, coupled = (not self.iterative and range_space_orders(form)) or (form.n, form.coupled)
         order = n + coupled
         most = self.max_order * (2 if form.couplings else 1)
@@ -79,9 +80,6 @@ class SSNAL(Solver[MinNorm]):
         parameters = sum(b.map.shape[1] for b in form.blocks)
         if not form.couplings and n > max(300, 2 * parameters) and not self.iterative:
             return f"{n} features exceed {parameters} parameters by far: too large a system"
-        for b in form.blocks:
-            if not isinstance(b.domain, SemiSmooth):
-                return f"{b.domain!r} has no Jacobian of its projection"
         return None
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
