@@ -804,6 +804,12 @@ def test_problem_latex_writes_primal_and_dual_out() -> None:
     assert r"a_{i} = 0 \text{ unless } y_{i} = +1" in one_class
     one = ucm.RobustMargin(ucm.Ball(pos.mean, 0.3), norm=1).problem_latex()
     assert r"0.3 \lVert w \rVert_{1}" not in one and r"-\lVert x \rVert_{\infty}" in one
+    relative = ucm.Hinge() + Param("lam", 0.5, relative=True) * ucm.L2()
+    of_fraction = relative.problem_latex().splitlines()
+    of_number = relative.substitute({"lam": 0.5}).problem_latex().splitlines()
+    assert of_fraction[:-2] == of_number[:-2] and "at the fraction 0.5" in of_fraction[-2]
+    sparse = (relative + ucm.Cardinality(2)).problem_latex()
+    assert r"\lambda \cdot" in sparse and "at least" not in sparse
     with pytest.raises(CompositionError, match="loss without a penalty"):
         problem_latex(ucm.Hinge())  # type: ignore[arg-type]
 

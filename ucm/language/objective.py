@@ -33,7 +33,7 @@ from ucm.language.node import (
     some,
     source,
 )
-from ucm.language.parameter import Scalar, Scope, as_factor, is_zero, value
+from ucm.language.parameter import Scalar, Scope, as_factor, declared_value, is_zero, value
 from ucm.language.per_sample import PerSample
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.terms import (
@@ -226,7 +226,7 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
         return self.term.keeps_signs
 
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
-        return ((self,) if self.c() > 0.0 else ()), ()
+        return ((self,) if declared_value(self.factor) > 0.0 else ()), ()
 
     def value(self, w: Vec, /) -> float:
         c = self.c()
@@ -493,7 +493,6 @@ class Objective(SolvableModel["Objective"], Term["Objective"], RotationInvariant
     @functools.cached_property
     def needs(self) -> frozenset[Need]:
         """The `Need`s of the objective; none of losses of margins and a penalty with an exact split."""
-        # the split needs numbers, which relative parameters are not
         moves = {loss.moves for loss in self.loss.nodes_of_type(ConvexLoss)}
         found: dict[Need, object] = {
             "worst mean": self.loss.nodes_of_type(JointLoss),
@@ -508,7 +507,7 @@ class Objective(SolvableModel["Objective"], Term["Objective"], RotationInvariant
     def relaxed(self) -> tuple[Relaxed, ...]:
         """The penalties in whose place the split has a convex lower bound, or nothing at all."""
         found = self.penalty.nodes_of_type(Relaxed)
-        if len(found) != 1 or self.relative_names():  # a relative factor has no value yet, and no split
+        if len(found) != 1 or self.relative_names():  # a relative factor has no value yet, and no bound
             return tuple(found)
         held = self.dc()[0].penalties != tuple(R for h in self.penalty.addends() for R in h.split()[0])
         return tuple(R for R in found if not (held and R.exact))
@@ -516,8 +515,10 @@ class Objective(SolvableModel["Objective"], Term["Objective"], RotationInvariant
     @property
     def convex(self) -> bool:
         """True if the split of the objective is exact, and has no subtracted part."""
+        if self.relaxed:
+            return False
         H = self.dc()[1]
-        return not H.losses and not H.penalties and not self.relaxed
+        return not H.losses and not H.penalties
 
     def __repr__(self) -> str:
         terms, said = f"{self.loss!r} + {self.penalty!r}", ""

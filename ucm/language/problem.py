@@ -205,7 +205,7 @@ def problem_latex(model: Objective | UncertaintySet | RobustMargin) -> str:
     \text{primal} \quad & \min_{\lVert w \rVert_{2} = 1} \left[ -w'\bar x_{+} + \kappa \sqrt{w'\Sigma_{+} w} + w'\bar x_{-} + \kappa \sqrt{w'\Sigma_{-} w} \right] \\
     """  # noqa: E501
     rows = _objective(model) if isinstance(model, Objective) else _robust(as_model(model, "model"))
-    values = [rf"{LATEX.symbol(name)} = {x:.6g}" for name, x in model.params().items()]
+    values = [p.with_value(LATEX) for p in model._params.values()]
     if values:
         rows["with"] = r",\quad ".join(values)
     lines = (rf"\text{{{name}}} \quad & {LATEX.sized_delimiters(text)}" for name, text in rows.items())
@@ -230,6 +230,8 @@ def _objective(model: Objective) -> dict[str, str]:
     total = f"{model.loss.formula(LATEX)} + {model.penalty.formula(LATEX)}"
     margins = f"t_{{i}} = y_{{i}}{model.score('x_{i}', LATEX)}"
     primal = {"primal": rf"\min_{{{model.variables}}} {total},\quad {margins}"}
+    if model.relaxed and model.relative_names():  # whose lower bound has a factor that is not known
+        return primal
     G, H = model.dc()
     if model.relaxed:
         return {**primal, "at least": rf"\min_{{{model.variables}}} {G.formula(LATEX)}"}
