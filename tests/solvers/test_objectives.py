@@ -981,6 +981,28 @@ def test_bounds_of_an_objective_times_a_small_number_are_those_times_it(loss: An
     assert small_form.conjugate(np.full(2, 1e-200)) == pytest.approx(0.375e-200, rel=1e-12, abs=0.0)
 
 
+@pytest.mark.parametrize("penalty", [1e-300 * L2(), 1e-290 * L2(), 1e-300 * L1()], ids=repr)
+def test_an_objective_below_the_normal_numbers_is_not_proven(penalty: Any) -> None:
+    """Its losses are 0 and its penalty has few digits: a multiple of the answer may be better."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(12) < 6, 1.0, -1.0)
+    X = 1e6 * (rng.standard_normal((12, 2)) + 3.0 * y[:, None])
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        solution = ucm.solve(Hinge() + penalty, X, y)
+    assert solution.status != "optimal" and not solution.certificate.relative_gap <= 1.0
+
+
+@pytest.mark.parametrize("penalty", [ucm.KSupport(2), ucm.Lp(1.5), ucm.GroupLasso([0, 1])], ids=repr)
+def test_a_penalty_that_underflows_at_a_short_normal_is_not_bounded(penalty: Any) -> None:
+    """The objective grows along every ray of w: it has a minimum, though no method may come near to it."""
+    rng = np.random.default_rng(3)
+    y = np.where(np.arange(12) < 6, 1.0, -1.0)
+    X = rng.standard_normal((12, 2)) + 3.0 * y[:, None]
+    assert is_unattained(Logistic() + penalty, bind(X, y), np.full(2, 1e-300), 0.0) is None
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        assert ucm.solve(1e-250 * (Logistic() + penalty), X, y).status != "unattained"
+
+
 @pytest.mark.parametrize("loss", [ucm.Logistic(), ucm.Robust(ucm.Logistic(), ucm.Ball(0, 0.1))], ids=repr)
 def test_an_objective_that_underflows_is_an_infimum(loss: Any) -> None:
     """On separable samples the losses become 0.0 within a cone, and remain above 0 within bounds."""
