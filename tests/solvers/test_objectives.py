@@ -34,7 +34,7 @@ from ucm import (
     models,
 )
 from ucm.data.bound_data import bind
-from ucm.errors import ConvergenceWarning
+from ucm.errors import CompositionError, ConvergenceWarning
 from ucm.evidence.objective import certify_objective, is_unattained
 from ucm.evidence.reference import majorant
 from ucm.forms.bound import FeatureNormal
@@ -1011,6 +1011,34 @@ def test_an_objective_that_underflows_is_an_infimum(loss: Any) -> None:
     with pytest.warns(ucm.ConvergenceWarning, match="no minimum is attained"):
         assert ucm.solve(loss + even, X, y).status == "unattained"
     assert ucm.solve(loss + even + ucm.Bounds(-1.0, 1.0), X, y).status == "optimal"
+
+
+@pytest.mark.parametrize("angle", [1e-5, 1e-8, 0.0])
+@pytest.mark.parametrize("loss", [Hinge(), Logistic()], ids=repr)
+def test_equations_at_small_angles_are_as_orthogonal_ones(angle: float, loss: Any) -> None:
+    """The problem of the samples in coordinates of the null space has no constraint."""
+    rng = np.random.default_rng(3)
+    y = np.where(np.arange(20) < 10, 1.0, -1.0)
+    X, row = rng.standard_normal((20, 4)) + y[:, None], rng.standard_normal(4)
+    A = np.array([row, row + angle * rng.standard_normal(4)])
+    solution = ucm.solve(loss + 0.1 * L2() + ucm.LinearConstraint(A, 0.0, 0.0), X, y)
+    basis = np.linalg.svd(A)[2]
+    kept = 1 if angle == 0.0 else 2
+    other = ucm.solve(loss + 0.1 * L2(), X @ basis[kept:].T, y)
+    assert solution.status == "optimal" and solution.objective == pytest.approx(other.objective, rel=2e-6)
+    assert np.abs(basis[:kept] @ solution.w).max() <= 1e-8
+    rest = X.T @ (y * solution.weights) - 0.2 * solution.w
+    np.testing.assert_allclose(A.T @ solution.multipliers[0], rest, atol=1e-5 * np.abs(rest).max())
+
+
+def test_equations_at_small_angles_that_contradict_are_refused() -> None:
+    X, y = noisy(20, 2)
+    for A, bounds in (
+        ([[1.0, 2.0], [1.0, 2.0]], (1.0, 1.1)),
+        ([[1.0, 0.0], [1.0, 0.0], [1.0, 1e-8]], (0, 1, 0)),
+    ):
+        with pytest.raises(CompositionError, match="rows that contradict each other: 0, 1 of"):
+            ucm.solve(Hinge() + ucm.LinearConstraint(A, bounds, bounds), X, y)
 
 
 def test_losses_that_overflow_within_a_constraint_leave_no_multipliers() -> None:

@@ -130,8 +130,8 @@ def of_objective(
 
     `at_zero` is the loss at w = 0, b = 0, which has the size of the terms of both bounds, `cancelled` that of
     further terms that cancel, as a folded penalty is the difference of two that grow; `wrong` is the `fault`
-    where a dual point is above the primal one, None where one may be. Terms of a value that is not 0 but below
-    `_DIGITS` have underflowed: it has no lower bound.
+    where a dual point is above the primal one, None where one may be. Terms of a value that is not 0 but
+    below `_DIGITS` have underflowed: it has no lower bound.
     """
     if 0.0 < abs(primal) < _DIGITS:
         dual = -math.inf
