@@ -34,7 +34,7 @@ from ucm import (
     models,
 )
 from ucm.data.bound_data import bind
-from ucm.errors import ConvergenceWarning
+from ucm.errors import CompositionError, ConvergenceWarning
 from ucm.evidence.objective import certify_objective, is_unattained
 from ucm.evidence.reference import majorant
 from ucm.forms.bound import FeatureNormal
@@ -981,6 +981,28 @@ def test_bounds_of_an_objective_times_a_small_number_are_those_times_it(loss: An
     assert small_form.conjugate(np.full(2, 1e-200)) == pytest.approx(0.375e-200, rel=1e-12, abs=0.0)
 
 
+@pytest.mark.parametrize("penalty", [1e-300 * L2(), 1e-290 * L2(), 1e-300 * L1()], ids=repr)
+def test_an_objective_below_the_normal_numbers_is_not_proven(penalty: Any) -> None:
+    """Its losses are 0 and its penalty has few digits: a multiple of the answer may be better."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(12) < 6, 1.0, -1.0)
+    X = 1e6 * (rng.standard_normal((12, 2)) + 3.0 * y[:, None])
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        solution = ucm.solve(Hinge() + penalty, X, y)
+    assert solution.status != "optimal" and not solution.certificate.relative_gap <= 1.0
+
+
+@pytest.mark.parametrize("penalty", [ucm.KSupport(2), ucm.Lp(1.5), ucm.GroupLasso([0, 1])], ids=repr)
+def test_a_penalty_that_underflows_at_a_short_normal_is_not_bounded(penalty: Any) -> None:
+    """The objective grows along every ray of w: it has a minimum, though no method may come near to it."""
+    rng = np.random.default_rng(3)
+    y = np.where(np.arange(12) < 6, 1.0, -1.0)
+    X = rng.standard_normal((12, 2)) + 3.0 * y[:, None]
+    assert is_unattained(Logistic() + penalty, bind(X, y), np.full(2, 1e-300), 0.0) is None
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        assert ucm.solve(1e-250 * (Logistic() + penalty), X, y).status != "unattained"
+
+
 @pytest.mark.parametrize("loss", [ucm.Logistic(), ucm.Robust(ucm.Logistic(), ucm.Ball(0, 0.1))], ids=repr)
 def test_an_objective_that_underflows_is_an_infimum(loss: Any) -> None:
     """On separable samples the losses become 0.0 within a cone, and remain above 0 within bounds."""
@@ -989,6 +1011,34 @@ def test_an_objective_that_underflows_is_an_infimum(loss: Any) -> None:
     with pytest.warns(ucm.ConvergenceWarning, match="no minimum is attained"):
         assert ucm.solve(loss + even, X, y).status == "unattained"
     assert ucm.solve(loss + even + ucm.Bounds(-1.0, 1.0), X, y).status == "optimal"
+
+
+@pytest.mark.parametrize("angle", [1e-5, 1e-8, 0.0])
+@pytest.mark.parametrize("loss", [Hinge(), Logistic()], ids=repr)
+def test_equations_at_small_angles_are_as_orthogonal_ones(angle: float, loss: Any) -> None:
+    """The problem of the samples in coordinates of the null space has no constraint."""
+    rng = np.random.default_rng(3)
+    y = np.where(np.arange(20) < 10, 1.0, -1.0)
+    X, row = rng.standard_normal((20, 4)) + y[:, None], rng.standard_normal(4)
+    A = np.array([row, row + angle * rng.standard_normal(4)])
+    solution = ucm.solve(loss + 0.1 * L2() + ucm.LinearConstraint(A, 0.0, 0.0), X, y)
+    basis = np.linalg.svd(A)[2]
+    kept = 1 if angle == 0.0 else 2
+    other = ucm.solve(loss + 0.1 * L2(), X @ basis[kept:].T, y)
+    assert solution.status == "optimal" and solution.objective == pytest.approx(other.objective, rel=2e-6)
+    assert np.abs(basis[:kept] @ solution.w).max() <= 1e-8
+    rest = X.T @ (y * solution.weights) - 0.2 * solution.w
+    np.testing.assert_allclose(A.T @ solution.multipliers[0], rest, atol=1e-5 * np.abs(rest).max())
+
+
+def test_equations_at_small_angles_that_contradict_are_refused() -> None:
+    X, y = noisy(20, 2)
+    for A, bounds in (
+        ([[1.0, 2.0], [1.0, 2.0]], (1.0, 1.1)),
+        ([[1.0, 0.0], [1.0, 0.0], [1.0, 1e-8]], (0, 1, 0)),
+    ):
+        with pytest.raises(CompositionError, match="rows that contradict each other: 0, 1 of"):
+            ucm.solve(Hinge() + ucm.LinearConstraint(A, bounds, bounds), X, y)
 
 
 def test_losses_that_overflow_within_a_constraint_leave_no_multipliers() -> None:

@@ -26,6 +26,7 @@ from ucm.language.robust import RobustMargin
 _ROUNDING = 1e-14  # rounding left by cancellation, relative to the largest terms of a sum
 _NOTHING = 1e-15  # of the loss at w = 0: an objective that counts as 0
 _CLEAR = 1e-6  # of the unit: rounding explains no larger contradiction
+_DIGITS = 1e-292  # the smallest double over its rounding: products below it lose digits
 _REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
 
 
@@ -129,12 +130,15 @@ def of_objective(
 
     `at_zero` is the loss at w = 0, b = 0, which has the size of the terms of both bounds, `cancelled` that of
     further terms that cancel, as a folded penalty is the difference of two that grow; `wrong` is the `fault`
-    where a dual point is above the primal one, None where one may be.
+    where a dual point is above the primal one, None where one may be. Terms of a value that is not 0 but
+    below `_DIGITS` have underflowed: it has no lower bound.
     """
+    if 0.0 < abs(primal) < _DIGITS:
+        dual = -math.inf
     if primal < dual and max(abs(primal), abs(dual)) <= _NOTHING * at_zero:  # the rounding of nothing
         dual = primal
     blame = None if wrong is None else f"a dual point above the primal one); {wrong}"
-    size, rounding = max(abs(primal), 1e-300), _ROUNDING * (at_zero + cancelled)
+    size, rounding = abs(primal) or 1e-300, _ROUNDING * (at_zero + cancelled)
     return bracket(primal, dual, violation, size, rounding=rounding, size=size, wrong=blame, kind=kind)
 
 

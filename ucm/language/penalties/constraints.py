@@ -27,6 +27,7 @@ _PROJECTED = 1e-13  # of the product of a row and the largest weight: the roundi
 _ROUNDING = 1e-10  # of a vector: its distance from a cone that counts as 0
 _ACTIVE = 1e-6  # of the terms of a row: a slack that counts as 0 for multipliers
 _ZERO = 1e-15  # of the largest entry of a point: an entry, distance or violation that is rounding
+_SMALL_ANGLE, _PARALLEL = 1e-3, 1e-12  # between equations: to take orthonormal ones, and one for two
 _EXPONENT = 500  # of the largest bound of a row of entries near 1
 _WITHOUT = 1e-12  # of the residual of the distance program: no w meets the rows
 
@@ -145,13 +146,35 @@ class LinearConstraint(ProximalPenalty):
         return signs[:, None] * A[rows], np.concatenate([ub[high], -lb[low]]), rows, signs
 
     @functools.cached_property
-    def upper(self) -> tuple[Rows, Vec, NDArray[np.intp], Vec]:
-        """The `sides` with rows of one size, by powers of 2, which are factors of the signs too."""
+    def upper(self) -> tuple[Rows, Vec, NDArray[np.bool_], Rows]:
+        """The `sides` (G, h) with rows of one size, by powers of 2; which are of equations; and the matrix
+        that takes their multipliers to those of the rows of A.
+
+        Equations at small angles are replaced by orthonormal ones: a violation of theirs is a distance.
+        """
         G, h, rows, signs = self.sides
         _, exponent = np.frexp(np.abs(G).max(axis=1, initial=0.0))
         size = np.ldexp(1.0, 1 - np.maximum(exponent, np.frexp(h)[1] - _EXPONENT))  # h does not overflow
         size[~G.any(axis=1)] = 1.0
-        return size[:, None] * G, size * h, rows, size * signs
+        G, h = size[:, None] * G, size * h
+        back = np.zeros((len(self.A), h.size))
+        back[rows, np.arange(h.size)] = size * signs
+        equal = np.equal(*self.bounds)[rows]
+        at = np.flatnonzero(equal & (signs > 0.0))
+        U, s, Q = np.linalg.svd(G[at], full_matrices=False)
+        if at.size < 2 or not s[-1] < _SMALL_ANGLE * s[0]:
+            return G, h, equal, back
+        kept = s > _PARALLEL * s[0]
+        inverse, Q = (U[:, kept] / s[kept]).T, Q[kept]
+        level = inverse @ h[at]
+        if np.abs(G[at] @ (Q.T @ level) - h[at]).max() > _HOLDS * np.abs(h[at]).max():  # they contradict
+            return G, h, equal, back
+        turned = back[:, at] @ inverse.T
+        return (
+            np.vstack([G[~equal], Q, -Q]), np.concatenate([h[~equal], level, -level]),
+            np.repeat([False, True], [len(G) - equal.sum(), 2 * len(Q)]),
+            np.hstack([back[:, ~equal], turned, -turned]),
+        )  # fmt: skip
 
     def check_features(self, n: int) -> None:
         check_length(self, "A", self.matrix.shape[1], n)
@@ -180,8 +203,8 @@ class LinearConstraint(ProximalPenalty):
 
     def project(self, v: Vec) -> tuple[Vec, NDArray[np.intp]]:
         """Return the projection of v, and the rows of `upper` that are equations or have multipliers."""
-        G, h, rows, _ = self.upper
-        equal, gap = np.flatnonzero(np.equal(*self.bounds)[rows]), h - G @ v
+        G, h, equations, _ = self.upper
+        equal, gap = np.flatnonzero(equations), h - G @ v
         if not np.isfinite(gap).all():  # a v without a projection stays, so that its objective tells
             return v, equal
         if (self.slacks(v) >= -_ZERO).all():
@@ -221,11 +244,11 @@ class LinearConstraint(ProximalPenalty):
 
     def conjugate(self, z: Vec) -> float:
         """Return the least `h'u` over u >= 0 with `G'u = z`, z projected on the cone of these."""
-        G, h, rows, _ = self.upper
+        G, h, _, back = self.upper
         u, nearest = nonnegative_least_squares(G.T, z)
         top, size = float(u.max(initial=0.0)), float(np.abs(h).max(initial=0.0)) or 1.0
-        own = np.unique(rows)  # both bounds of a row have a multiplier in no vertex
-        if top > 0.0 and np.linalg.matrix_rank(G) < own.size:  # several u, each an upper bound
+        own = np.count_nonzero(back.any(axis=1))  # both bounds of a row have a multiplier in no vertex
+        if top > 0.0 and np.linalg.matrix_rank(G) < own:  # several u, each an upper bound
             found = scipy.optimize.linprog(h / size, A_eq=G.T, b_eq=G.T @ u / top, method="highs-ds")
             active = np.flatnonzero(found.x > _ROUNDING) if found.status == 0 else np.arange(h.size)
             better = nonnegative_least_squares(G[active].T, z)[0]
@@ -240,7 +263,8 @@ class LinearConstraint(ProximalPenalty):
 
     @functools.cached_property
     def _cone(self) -> PolyhedralCone:
-        return PolyhedralCone(rays=(self.upper[0].T,))
+        G, _, equal, _ = self.upper
+        return PolyhedralCone(lines=(G[equal].T,), rays=(G[~equal].T,))
 
     def domain_cone(self) -> PolyhedralCone:
         return self._cone
@@ -458,15 +482,16 @@ def check_constraints(penalty: Penalty, n: int) -> None:
     constraints = constraints_of(terms, n)
     if not constraints:
         return
-    G, h, rows, _ = merged([R for _, R in constraints]).upper
+    G, h, _, back = merged([R for _, R in constraints]).upper
     if not (h < 0.0).any():  # w = 0 meets them
         return
     u, residual = _distance_multipliers(G, h)
     if residual > _WITHOUT:
         return
-    used, words, first = set(rows[u > _ROUNDING * u.max()].tolist()), [], 0
+    used = np.flatnonzero(back[:, u > _ROUNDING * u.max()].any(axis=1)).tolist()
+    words, first = [], 0
     for k, R in constraints:
-        own = [str(row - first) for row in sorted(used) if first <= row < first + len(R.A)]
+        own = [str(row - first) for row in used if first <= row < first + len(R.A)]
         words += [f"{', '.join(own)} of {brief(terms[k])}"] if own else []
         first += len(R.A)
     raise CompositionError(
@@ -485,12 +510,12 @@ def active_multipliers(
     rounding of steps towards it, of the size of `unit`, a weight that moves margins by 1.
     """
     whole = merged(constraints)
-    G, h, rows, signs = whole.upper
+    G, h, _, back = whole.upper
     rounding = _PROJECTED * np.abs(w).max(initial=unit) * np.abs(G).sum(axis=1)
     active = np.flatnonzero((whole.slacks(w) <= _ACTIVE) | (h - G @ w <= rounding))
     mu = np.zeros(len(whole.A))
     if active.size:
-        np.add.at(mu, rows[active], signs[active] * nonnegative_least_squares(G[active].T, z)[0])
+        mu = back[:, active] @ nonnegative_least_squares(G[active].T, z)[0]
     return np.split(mu, np.cumsum([len(R.A) for R in constraints])[:-1])
 
 
