@@ -53,8 +53,8 @@ REASSOCIATED = ["-fassociative-math", "-fno-signed-zeros", "-ffp-contract=fast"]
 CONTRACTED = ["-ffp-contract=fast"]
 REDUCTIONS = {
     "coordinate.c",
+    "dense_newton.c",
     "hulls.c",
-    "l1_newton.c",
     "outer.c",
     "rows.c",
     "sums.c",

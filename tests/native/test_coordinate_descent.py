@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.solvers.objective import l1_newton, proximal_step
+from ucm.solvers.objective import dense_newton, proximal_step
 from ucm.solvers.objective.quadratic_models import Columns, boxed_quadratic
 
 
@@ -68,7 +68,7 @@ def test_small_steps_of_the_whole_method_take_the_same_course(
     model = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
     grid = np.geomspace(20.0, 0.1, 12)
     one, path = ucm.solve(model, X, y), ucm.path(model, X, y, lam=grid)
-    monkeypatch.setattr(l1_newton, "_BUDGET", 0.0)
+    monkeypatch.setattr(dense_newton, "_BUDGET", 0.0)
     again, stepwise = ucm.solve(model, X, y), ucm.path(model, X, y, lam=grid)
     assert again.objective == one.objective and again.stats.systems == one.stats.systems
     assert [s.objective for s in stepwise] == [s.objective for s in path]

@@ -1336,13 +1336,13 @@ def test_the_conjugate_of_the_logistic_loss_near_its_ends() -> None:
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared hinge"])
-@pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
+@pytest.mark.parametrize(("walls", "ridge"), [(1.0, 0.0), (1.0, 0.3), (0.0, 0.3)])
+def test_compiled_steps_against_the_twin(loss: str, walls: float, ridge: float) -> None:
     """With weights, walls that differ, and tilts of the margins and of w: from the definition in CVXPY, and
     once more from the end, with the matrix that is kept."""
     import cvxpy as cp
 
-    from ucm.solvers.objective.l1_newton import L1Newton
+    from ucm.solvers.objective.dense_newton import DenseNewton
 
     rng = np.random.default_rng(3)
     m, n = 40, 5
@@ -1351,11 +1351,12 @@ def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
         rng.uniform(0.5, 2.0, m),
         LinearTerm(-rng.uniform(0.0, 0.2, m), rng.uniform(-0.1, 0.1, n)),
     )
-    upper = rng.uniform(0.5, 3.0, n)
+    upper = walls * rng.uniform(0.5, 3.0, n)
     declared = Logistic() if loss == "logistic" else Hinge(2)
-    penalties: tuple[Any, ...] = (L1(weights=upper),) + ((ridge * L2(),) if ridge else ())
+    penalties: tuple[Any, ...] = (L1(weights=upper),) if walls else ()
+    penalties += (ridge * L2(),) if ridge else ()
     form = Composite(X, y, (declared,), penalties, (c,), tilt=tilt)
-    steps = L1Newton.of(form)
+    steps = DenseNewton.of(form)
     assert steps is not None
     monitor = Monitor(1e-9)
     found = steps.solve(form, monitor, (np.zeros(n), 0.0), 50)
@@ -1378,12 +1379,12 @@ def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
 @pytest.mark.parametrize(("loss", "weight"), [(Hinge(2), 0.5), (Logistic(), 4.0)], ids=repr)
 def test_compiled_steps_from_slopes_and_curvatures_of_1(loss: Any, weight: float) -> None:
     """These are the numbers of every sample at w = 0: only rows whose number is 0 are left out."""
-    from ucm.solvers.objective.l1_newton import L1Newton
+    from ucm.solvers.objective.dense_newton import DenseNewton
 
     X, y = ucm.datasets.load("iris")
     y = y.astype(float)
     form = Composite(X, y, (loss,), (0.5 * L1(),), (np.full(y.size, weight),))
-    steps = L1Newton.of(form)
+    steps = DenseNewton.of(form)
     assert steps is not None
     found = steps.solve(form, Monitor(1e-8), (np.zeros(X.shape[1]), 0.0), 50)
     expected = ucm.solve(weight * loss + 0.5 * L1(), X, y, solver="clarabel", tol=1e-8).objective

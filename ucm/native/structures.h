@@ -62,7 +62,7 @@ typedef struct {
     int64_t work;                   /* multiplications of the last call */
 } quadratic_t;
 
-/* l1_newton.c */
+/* dense_newton.c */
 typedef struct {
     int64_t m, n, squared;               /* the squared hinge, or the logistic loss */
     const double *X, *y, *c;             /* (m, n), (m,), (m,) what the samples weigh */
@@ -79,7 +79,7 @@ typedef struct {
     double value, smooth, fixed, gap, before, passes;
     int64_t most;                        /* steps for one problem */
     int64_t begun, stale, stuck, steps, systems, status; /* status: 0 under way, 1 proven, 2 nothing is gained any more */
-} l1_t;
+} dense_newton_t;
 
 /* smo.c */
 typedef struct {

@@ -14,7 +14,7 @@ from ucm.data.options import COUNT, check_fields
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver, Status
-from ucm.solvers.objective.l1_newton import MOST, L1Newton
+from ucm.solvers.objective.dense_newton import MOST, DenseNewton
 from ucm.solvers.objective.orthant_step import iterate
 from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
 from ucm.solvers.objective.quadratic_models import NewtonCG
@@ -71,12 +71,12 @@ class _Steps(Session[Composite]):
         self.systems: NewtonCG | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
             self.systems = NewtonCG(form.X)
-        self.small = L1Newton.of(form)
+        self.small = DenseNewton.of(form)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         at = (np.zeros(form.n), 0.0) if start is None else start.plane
         if self.small is not None and not form.same_terms(self.small.form):
-            self.small = L1Newton.of(form)
+            self.small = DenseNewton.of(form)
         limit, done, stopped = monitor.limit(self.max_iter), 0, False
         if self.small is not None and not monitor.timed_out:
             found = self.small.solve(form, monitor, at, min(limit, MOST))

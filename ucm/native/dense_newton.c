@@ -1,4 +1,5 @@
-/* Proximal Newton steps for a smooth loss with the support function of a box of slopes, on few dense samples.
+/* Proximal Newton steps for a smooth loss with the squared l2 norm, the support function of a box of slopes (an l1 norm,
+   weighted or of one sign), or both, on few dense samples.
 
    min sum_i c_i l(t_i) + ridge |w|^2 + sup over lower <= s <= upper of <w, s> - <v, t> - <u, w>, l the logistic loss or the
    squared hinge, t_i = y_i (w'x_i + b), z = (w, b). The method of ucm/solvers/objective/proximal_step.py: a step minimises
@@ -21,7 +22,7 @@ static const double NAMED = 1e-7;      /* over a wall, where the slopes of the t
 enum { UNDERWAY, PROVEN, ENDED };
 
 /* The sum of the losses at the margins t; s minus the slopes, h the second derivatives. */
-static double losses(const l1_t *p, const double *t, double *s, double *h)
+static double losses(const dense_newton_t *p, const double *t, double *s, double *h)
 {
     double total = 0.0;
     for (int64_t i = 0; i < p->m; i++) {
@@ -42,7 +43,7 @@ static double losses(const l1_t *p, const double *t, double *s, double *h)
 }
 
 /* c l*(a / c), less the offset times a */
-static double conjugate(const l1_t *p, double a, double c)
+static double conjugate(const dense_newton_t *p, double a, double c)
 {
     if (c == 0.0) return 0.0;
     const double s = a / c;
@@ -52,7 +53,7 @@ static double conjugate(const l1_t *p, double a, double c)
 }
 
 /* z = sum_i beta_i y_i x_i; sum_i beta_i y_i. */
-VECTORISED static double pull(const l1_t *p, const double *beta, double *restrict z)
+VECTORISED static double pull(const dense_newton_t *p, const double *beta, double *restrict z)
 {
     const int64_t n = p->n;
     double total = 0.0;
@@ -67,7 +68,7 @@ VECTORISED static double pull(const l1_t *p, const double *beta, double *restric
 }
 
 /* Fenchel's bound at the dual point a, as `Composite.lower_bound`; what it misses of its constraints in *missed. */
-static double bound(const l1_t *p, double *missed)
+static double bound(const dense_newton_t *p, double *missed)
 {
     const int64_t m = p->m, n = p->n;
     double *beta = p->beta, *z = p->pulled, up = 0.0, down = 0.0;
@@ -104,7 +105,7 @@ static double bound(const l1_t *p, double *missed)
 }
 
 /* H = (X - 1 mean')' diag(h) (X - 1 mean'), mean that of the samples by h; behind it the sum of h. */
-VECTORISED static void form(l1_t *p)
+VECTORISED static void form(dense_newton_t *p)
 {
     const int64_t n = p->n;
     double *H = p->H, *mean = p->mean, mass = 0.0;
@@ -133,7 +134,7 @@ VECTORISED static void form(l1_t *p)
 }
 
 /* The penalty less the tilt. */
-static double penalty(const l1_t *p, const double *w)
+static double penalty(const dense_newton_t *p, const double *w)
 {
     double total = p->ridge * dot(p->n, w, w) - dot(p->n, p->u, w);
     for (int64_t j = 0; j < p->n; j++) total += (w[j] > 0.0 ? p->upper[j] : p->lower[j]) * w[j];
@@ -141,7 +142,7 @@ static double penalty(const l1_t *p, const double *w)
 }
 
 /* t_i = y_i (w'x_i + b) */
-VECTORISED static void margins(const l1_t *p, const double *w, double b, double *t)
+VECTORISED static void margins(const dense_newton_t *p, const double *w, double b, double *t)
 {
     for (int64_t i = 0; i < p->m; i++) {
         const double *row = p->X + i * p->n;
@@ -152,13 +153,13 @@ VECTORISED static void margins(const l1_t *p, const double *w, double b, double 
 }
 
 /* The losses at t, less their tilt; slopes and curvatures there. */
-static double smooth(const l1_t *p, const double *t, double *s, double *h)
+static double smooth(const dense_newton_t *p, const double *t, double *s, double *h)
 {
     return losses(p, t, s, h) - dot(p->m, p->v, t);
 }
 
 /* The step d of the model from w, e that of the bias; what it is foretold to gain. */
-static double model_step(l1_t *p, double bend, double *e)
+static double model_step(dense_newton_t *p, double bend, double *e)
 {
     const int64_t n = p->n;
     const double *w = p->z;
@@ -169,7 +170,8 @@ static double model_step(l1_t *p, double bend, double *e)
         p->next[j] = w[j];
     }
     quadratic_t q = {.n = n, .H = p->H, .r = p->r, .x = p->next, .lower = p->lower, .upper = p->upper,
-                     .ridge = 2.0 * p->ridge, .tol = FEASIBLE * wide, .left = ROUNDS,
+                     .ridge = 2.0 * p->ridge, .tol = FEASIBLE * wide,
+                     .left = wide > 0.0 ? ROUNDS : 1, /* without walls one system solves it */
                      .system = p->system, .d = p->d, .support = p->support};
     minimise_quadratic(&q, INFINITY);
     *e = -bend / p->mean[n];
@@ -182,7 +184,7 @@ static double model_step(l1_t *p, double bend, double *e)
     return gain;
 }
 
-static void begin(l1_t *p)
+static void begin(dense_newton_t *p)
 {
     double **rows[] = {&p->s, &p->curve, &p->t_next, &p->s_next, &p->curve_next, &p->beta, &p->move};
     double **features[] = {&p->g, &p->r, &p->next, &p->d, &p->pulled}, *at = p->scratch;
@@ -208,7 +210,7 @@ static void swap(double **a, double **b)
 }
 
 /* One step. */
-static void step(l1_t *p)
+static void step(dense_newton_t *p)
 {
     const int64_t m = p->m, n = p->n;
     double *w = p->z, e = 0.0, gain, height = 0.0, after = 0.0, share = 1.0;
@@ -277,7 +279,7 @@ static void step(l1_t *p)
 }
 
 /* Multiplications since the problem began, roughly. */
-static double work(const l1_t *p)
+static double work(const dense_newton_t *p)
 {
     const double m = (double)p->m, n = (double)p->n;
     return 2.0 * m * n * p->passes + (double)p->systems * n * n * (0.5 * m + n) + 40.0 * m * (double)p->steps;
@@ -286,8 +288,8 @@ static double work(const l1_t *p)
 /* Solve a problem from z, with its margins in t; return true if the tolerance is proven, with the dual point in a. In log
    stand the objective, the gap (inf where it was not looked at), passes, systems and steps. Stops after `most` steps, or
    when `budget` multiplications are spent: then the next call goes on where this one stopped. */
-EXPORT int64_t l1_solve(l1_t *p, const double *lower, const double *upper, double ridge, double *z, double *a, double *log,
-                        double budget)
+EXPORT int64_t newton_solve(dense_newton_t *p, const double *lower, const double *upper, double ridge, double *z, double *a,
+                            double *log, double budget)
 {
     p->lower = lower;
     p->upper = upper;

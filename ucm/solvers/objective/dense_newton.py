@@ -1,4 +1,4 @@
-"""Compiled proximal Newton solver for smooth losses with an l1 norm on few samples."""
+"""Compiled proximal Newton solver for smooth losses with l1 and squared l2 norms on few samples."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ _BUDGET = 2e7  # multiplications of one call, some 20 ms
 MOST = 50  # steps of one problem
 
 
-class L1Newton:
+class DenseNewton:
     """Compiled proximal Newton solver for successive problems over the same few dense samples and losses.
 
-    `form` is the first problem, z the end of the last one, t the margins there; see `l1_t` in `structures.h`.
+    `form` is the first problem, z the end of the last one, t the margins there; see `dense_newton_t` in
+    `structures.h`.
     """
 
     def __init__(self, form: Composite, squared: bool, c: Vec) -> None:
         self.X, self.form = form.X, form
         m, n = form.X.shape
         self.z, self.t = np.zeros(n + 1), np.zeros(m)
-        self.state: Any = np.zeros((), structure("l1_t"))
+        self.state: Any = np.zeros((), structure("dense_newton_t"))
         self.state["m"], self.state["n"], self.state["squared"] = m, n, squared
         self.arrays = {
             "X": form.X, "y": form.y, "c": c, "t": self.t, "H": np.zeros((n, n)), "mean": np.zeros(n + 1),
@@ -39,7 +40,7 @@ class L1Newton:
         self.squares = SampleMap(form.X).squares
 
     @classmethod
-    def of(cls, form: Composite) -> L1Newton | None:
+    def of(cls, form: Composite) -> DenseNewton | None:
         """Return a solver for a problem; None if too large, sparse, or with other losses or penalties."""
         X = form.X
         if not isinstance(X, np.ndarray) or not X.flags.c_contiguous or X.dtype != np.float64:
@@ -54,7 +55,7 @@ class L1Newton:
 
     def _take(self, **arrays: Any) -> None:
         """Set pointers of the C state to arrays, which the caller has to keep alive."""
-        point(self.state, "l1_t", **arrays)
+        point(self.state, "dense_newton_t", **arrays)
 
     def solve(self, form: Composite, monitor: Monitor, at: tuple[Vec, float], limit: int) -> Answer:
         """Solve from `at` in at most `limit` steps; the answer has slopes if they prove the tolerance.
@@ -85,7 +86,7 @@ class L1Newton:
         state["tol"], state["begun"], state["most"] = 0.8 * monitor.tol, 0, 1 if watched else limit
         proven = stopped = False
         while not (proven or stopped or monitor.timed_out):
-            proven = library.l1_solve(state, *box, z, a, log, _BUDGET)
+            proven = library.newton_solve(state, *box, z, a, log, _BUDGET)
             if proven or state["status"] != 0 or state["steps"] >= limit:  # 0: under way
                 break
             if state["steps"] >= state["most"]:
@@ -119,5 +120,5 @@ def _box(form: Composite) -> tuple[Vec, Vec, float] | None:
     if boxed is None:
         return None
     lower, upper = (np.ascontiguousarray(np.broadcast_to(x, form.n), dtype=np.float64) for x in boxed[:2])
-    proper = (upper > 0.0).all() and (lower < 0.0).all() and np.isfinite(upper - lower).all()
-    return (lower, upper, boxed[2]) if proper else None
+    proper = boxed[2] > 0.0 or ((upper > 0.0).all() and (lower < 0.0).all())
+    return (lower, upper, boxed[2]) if proper and np.isfinite(upper - lower).all() else None
