@@ -370,6 +370,15 @@ def test_a_polytope_of_few_points() -> None:
     assert found.status == "converged" and len(known(found.witness).points) <= 800
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_points_on_a_line_hold_the_ball_of_the_nearer_end(sign: float) -> None:
+    X, y = sign * np.array([[-1.0], [3.0], [0.5], [9.0]]), np.array([1.0, 1.0, 1.0, -1.0])
+    found = sphere_of(ucm.RobustMargin(ucm.Hull(pos), 1.5), X, y)
+    blocks = [farthest(found, np.array([w])) for w in (1.0, -1.0)]
+    assert proven(found, LowerBoundProof("points", blocks)) == pytest.approx(1.0)
+    assert proven(found, LowerBoundProof("points", blocks[:1])) <= -1.0
+
+
 def test_steps_from_where_the_smoothed_values_are_flat_end_in_silence() -> None:
     rows, line, ones = np.array([[1.0, -1.0], [2.0, -1.0]]), np.array([0.1, 0.5]), np.ones(2)
     y, up, down = _centred(rows, line, np.zeros(2), ones, ones, 1e-12, 8)

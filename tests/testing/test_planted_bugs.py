@@ -179,7 +179,7 @@ BUGS: list[tuple[Solver, str, str]] = [
     (FrankWolfe("caps"), "feasibility", "above the cap"),
     (FrankWolfe("mass"), "feasibility", "its scale: 0.5 times"),
     (FrankWolfe("exchanged"), "primal and dual", "blocks 0 and 1 are exchanged"),
-    (FrankWolfe("behind"), "primal", "the sign of w"),
+    (FrankWolfe("behind"), "primal", r"their angle is -1\W.*the sign of w"),
     (FrankWolfe("one block"), "primal and dual", "the step of block 1"),
     (FrankWolfe("early"), "status", "stop"),
     (FrankWolfe("sign of block"), "primal and dual", "a reported gap is negative"),

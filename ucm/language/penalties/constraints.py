@@ -67,6 +67,21 @@ def _numbers(x: object, where: str = "") -> float | tuple[float, ...]:
     return tuple(bound.tolist()) if bound.ndim else float(bound)
 
 
+def _orthonormal(A: Rows, b: Vec) -> tuple[Rows, Vec, Rows] | None:
+    """Return orthonormal equations `Q w = c` in place of `A w = b`, and a matrix with `Q = M A`.
+
+    None unless rows of A are at small angles, and if they contradict each other.
+    """
+    U, s, Q = np.linalg.svd(A, full_matrices=False)
+    if len(A) < 2 or not s[-1] < _SMALL_ANGLE * s[0]:
+        return None
+    kept = s > _PARALLEL * s[0]
+    M, Q = (U[:, kept] / s[kept]).T, Q[kept]
+    c = M @ b
+    holds = np.abs(A @ (Q.T @ c) - b).max() <= _HOLDS * np.abs(b).max()
+    return (Q, c, M) if holds else None
+
+
 class LinearConstraint(ProximalPenalty):
     """The constraint `lb <= A w <= ub` as a penalty: 0 if it holds, else infinite.
 
@@ -161,19 +176,15 @@ class LinearConstraint(ProximalPenalty):
         back[rows, np.arange(h.size)] = size * signs
         equal = np.equal(*self.bounds)[rows]
         at = np.flatnonzero(equal & (signs > 0.0))
-        U, s, Q = np.linalg.svd(G[at], full_matrices=False)
-        if at.size < 2 or not s[-1] < _SMALL_ANGLE * s[0]:
+        found = _orthonormal(G[at], h[at])
+        if found is None:
             return G, h, equal, back
-        kept = s > _PARALLEL * s[0]
-        inverse, Q = (U[:, kept] / s[kept]).T, Q[kept]
-        level = inverse @ h[at]
-        if np.abs(G[at] @ (Q.T @ level) - h[at]).max() > _HOLDS * np.abs(h[at]).max():  # they contradict
-            return G, h, equal, back
-        turned = back[:, at] @ inverse.T
+        Q, level, M = found
+        turned = back[:, at] @ M.T
         return (
-            np.vstack([G[~equal], Q, -Q]), np.concatenate([h[~equal], level, -level]),
-            np.repeat([False, True], [len(G) - equal.sum(), 2 * len(Q)]),
-            np.hstack([back[:, ~equal], turned, -turned]),
+            np.vstack([Q, -Q, G[~equal]]), np.concatenate([level, -level, h[~equal]]),
+            np.arange(2 * len(Q) + np.count_nonzero(~equal)) < 2 * len(Q),
+            np.hstack([turned, -turned, back[:, ~equal]]),
         )  # fmt: skip
 
     def check_features(self, n: int) -> None:
@@ -270,7 +281,8 @@ class LinearConstraint(ProximalPenalty):
         return self._cone
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        G, h, _, _ = self.sides
+        turned = np.count_nonzero(self.upper[3], axis=0).max(initial=0) > 1  # equations at small angles
+        G, h = (self.upper if turned else self.sides)[:2]
         return cp.indicator([G @ w <= h]) if h.size else 0.0 * cp.sum(w)
 
     def formula(self, notation: Notation) -> str:
