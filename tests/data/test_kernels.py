@@ -636,3 +636,12 @@ def test_dca_takes_kernels() -> None:
     plan = ucm.compile(ucm.Ramp(1) + 0.5 * ucm.L2(), X, y, kernel="rbf")
     solution = plan.solve()
     assert solution.status in ("local", "stationary") and plan.verify(solution).agrees
+
+
+def test_sparse_samples_become_dense_at_their_first_use() -> None:
+    """A linear hinge model states its dual problem, and is mostly solved without it."""
+    X = sp.random_array((40, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
+    plan = ucm.compile(ucm.SquaredHinge() + 0.5 * ucm.L2(), X, np.resize([1, -1, 1], 40))
+    [dual] = plan.alternatives
+    assert "X" not in vars(dual.form.gram)
+    assert isinstance(dual.form.gram.X, np.ndarray) and (X.toarray() == dual.form.gram.X).all()

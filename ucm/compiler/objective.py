@@ -212,7 +212,8 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
 
     def answer(self, solver: Solver[FeatureForm], monitor: Monitor, start: Answer | None) -> Answer:
         answer = super().answer(solver, monitor, start)
-        return replace(answer, w=self.split.G.penalty.project_domain(answer.plane[0]))  # rounding left it
+        w = self.split.G.penalty.project_domain(answer.plane[0])
+        return answer if w is answer.w else replace(answer, w=w)  # rounding left it
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven.
@@ -266,10 +267,9 @@ class ObjectiveLowering(_PenalizedLowering[FeatureForm]):
             slopes = slopes + self.split.subgradient(margin, w).margin
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
         w, b = self._declared(w, b)
-        recovered = Recovered(w, b, None, weights, "variable")
-        if self.split.convex and np.isfinite(weights).all():
-            given = constraint_multipliers(self.model, self.data, w, b, weights)
-            recovered = replace(recovered, multipliers=given)
+        proven = self.split.convex and np.isfinite(weights).all()
+        given = constraint_multipliers(self.model, self.data, w, b, weights) if proven else ()
+        recovered = Recovered(w, b, None, weights, "variable", multipliers=given)
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
 
 
@@ -364,12 +364,12 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     if model.needs or H.losses or H.penalties or model.intercept != "free":
         return None
     losses, weights = weighed(G.losses, data)
-    lam = CombinedPenalty(G.penalties).square  # type: ignore[arg-type]
     C, loss = split_scalar(losses[0]) if len(losses) == 1 else (0.0, None)
-    if not isinstance(loss, Hinge) or loss.offset != 1.0 or lam is None:
+    if not isinstance(loss, Hinge) or loss.offset != 1.0:
         return None
+    lam = CombinedPenalty(G.penalties).square  # type: ignore[arg-type]
     c = data.factors if weights[0] is None else weights[0]
-    return (loss.p, C, lam, c) if c.all() else None
+    return None if lam is None or not c.all() else (loss.p, C, lam, c)
 
 
 def critical(certificate: Certificate, tol: float, is_local: Callable[[], bool]) -> Verdict | None:

@@ -225,11 +225,12 @@ class Plan:
                 f"solve: bias_rule={bias_rule!r} does not apply: {self.lowering.bias_refusal}; "
                 f"use {' or '.join(map(repr, self.lowering.bias_rules))}"
             )
-        self.data.check_unchanged()
+        data = self.data
+        data.check_unchanged()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
         monitor = Monitor(tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound))
         try:
-            with self.data.overflow_guard(), time_of(monitor):
+            with data.overflow_guard(), time_of(monitor):
                 solution = self._solve(monitor, warm_start, n_starts, bias_rule)
         except KeyboardInterrupt as stop:
             stop.add_note(f"solve: {monitor.last_report}")
@@ -292,10 +293,10 @@ class Plan:
         """Run the remaining solvers, each from the best answer, until a proof or a limit."""
         lowering = self.lowering
         while (
-            monitor.may_continue
-            and not monitor.timed_out
+            not lowering.settled(proof, monitor.tol)
             and proof.answer.status not in _DONE
-            and not lowering.settled(proof, monitor.tol)
+            and monitor.may_continue
+            and not monitor.timed_out
             and (tried := next(remaining_solvers, None)) is not None
         ):
             try:
@@ -311,8 +312,11 @@ class Plan:
 
     def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> tuple[Certificate, Verdict]:
         """Return the certificate, with the kernel's name, and the verdict; emit its warning."""
-        certificate = replace(proof.certificate, kernel=self.lowering.kernel)
-        verdict = _judge(self.lowering, replace(proof, certificate=certificate), solver, monitor)
+        certificate = proof.certificate
+        if kernel := self.lowering.kernel:
+            certificate = replace(certificate, kernel=kernel)
+            proof = replace(proof, certificate=certificate)
+        verdict = _judge(self.lowering, proof, solver, monitor)
         if verdict.status == "indefinite":  # Fenchel's inequality needs a feature space
             certificate = without_lower_bound(certificate)
         if verdict.warns:
@@ -331,8 +335,9 @@ class Plan:
         """Return the `Solution` of a proof; `ends` are the objectives at the end of each of the `starts`."""
         certificate, verdict = self._judged(solver, proof, monitor)
         parts = self.lowering.recover(proof, bias_rule)
-        if self.data.approx is not None and parts.w is not None:
-            parts = replace(parts, expansion=FeatureFunction(self.data.approx, parts.w))
+        model, data = self.model, self.data
+        if data.approx is not None and parts.w is not None:
+            parts = replace(parts, expansion=FeatureFunction(data.approx, parts.w))
         solution = Solution(
             objective=proof.objective,
             certificate=certificate,
@@ -348,9 +353,9 @@ class Plan:
             start_objectives=tuple(ends) or (proof.objective,),
             size=proof.size,
             answer=proof.answer,
-            params={**self.declared_values, **self.model.params()},
-            make_certificate=functools.partial(portable, self.model, self.data),
-            **vars(parts.over(self.data.weighing)),
+            params={**self.declared_values, **model.params()},
+            make_certificate=functools.partial(portable, model, data),
+            **vars(parts.over(data.weighing)),
         )  # fmt: skip
         if parts.make_weights is not None:
             del vars(solution)["weights"]  # computed when they are first read

@@ -341,12 +341,11 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return self._beyond(monitor) if not self.by_rows and (on_sphere or self.form.norm != 2.0) else None
 
     def after_proof(self, proof: Proof, monitor: Monitor) -> Lowering | None:
-        zero = self._zero_in_set(proof)
-        # by emptiness, an interruption or the limits: no other form ends better
-        ended = proof.answer.status in ("infeasible", "interrupted") or not monitor.may_continue
-        if monitor.timed_out and (self.by_rows or self.form.n > _SPANNED):
+        zero, ended = self._zero_in_set(proof), proof.answer.status in ("infeasible", "interrupted")
+        # by a proof, emptiness, an interruption or the limits: no other form ends better
+        if not zero and (is_proven(proof.certificate, monitor.tol) or ended or not monitor.may_continue):
             return None
-        if not zero and (ended or is_proven(proof.certificate, monitor.tol)):
+        if monitor.timed_out and (self.by_rows or self.form.n > _SPANNED):
             return None
         return self._beyond(monitor, proof.certificate.dual if zero else None)
 

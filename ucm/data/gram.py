@@ -101,14 +101,18 @@ class Gram:
     """
 
     def __init__(self, kernel: Kernel, X: Matrix, limit: int = 200 * MEGABYTE) -> None:
-        cells = X.shape[0] * X.shape[1]
-        dense = sparse.issparse(X) and X.nnz > _DENSE * cells and 8 * cells <= limit
-        self.kernel, self.limit = kernel, limit
-        self.X = X.toarray() if dense and kernel.function is None else X
+        self.kernel, self.limit, self._given = kernel, limit, X
         self.m = X.shape[0]
         self.computed = 0  # entries so far
         self.given = kernel.name == "precomputed"
         self._last: tuple[Vec, Vec] | None = None  # coefficients, and their product
+
+    @functools.cached_property
+    def X(self) -> Matrix:
+        """The samples, as a dense array where few entries are 0 and memory allows."""
+        X, cells = self._given, self._given.shape[0] * self._given.shape[1]
+        dense = sparse.issparse(X) and X.nnz > _DENSE * cells and 8 * cells <= self.limit
+        return X.toarray() if dense and self.kernel.function is None else X
 
     @functools.cached_property
     def diagonal(self) -> Vec:

@@ -426,7 +426,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
             with about_pair(prefix):
                 with time_of(Monitor(time_limit=to_solve["time_limit"])):
                     plan = compile(model, **arguments, solver=self.solver, **options)
-                solution = plan.solve(**to_solve)
+                with plan.data.unchecked():  # the checksum was computed above
+                    solution = plan.solve(**to_solve)
             if not has_direction(model, solution):
                 raise SolverError(f"Classifier: {prefix}{solution.message}")
             solution = with_bias(model, plan, solution, self.bias_rule, self.read_as)

@@ -89,7 +89,7 @@ def as_model(model: object, where: str) -> RobustMargin:
         case RobustMargin():
             return model
         case UncertaintySet():
-            return RobustMargin(model)
+            return model.once("margin", lambda: RobustMargin(model))
         case Loss():
             why = (
                 f"{model!r} is a loss without a penalty, so that w may grow without bound (on separable data "

@@ -21,7 +21,7 @@ from ucm.language.domains.box import refuse_bounds
 from ucm.language.node import Notation, converted, restricted
 from ucm.language.parameter import Scope
 from ucm.language.sets.affine_image import DomainImage
-from ucm.language.statistics.affine import Origin, VectorNode
+from ucm.language.statistics.affine import ORIGIN, VectorNode
 from ucm.language.statistics.samples import Samples
 from ucm.language.terms import ConvexLoss, JointLoss, Subgroup, counted_samples
 
@@ -199,7 +199,7 @@ class WeightSet(DomainImage):
     of: WorstMean
 
     def declared(self) -> tuple[VectorNode, Domain]:
-        return Origin(), Simplex() if self.of.weights is None else self.of.weights
+        return ORIGIN, Simplex() if self.of.weights is None else self.of.weights
 
     def rows(self, data: Data) -> NDArray[np.intp]:
         """Return the indices of the samples of the loss."""

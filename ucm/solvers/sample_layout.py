@@ -228,11 +228,10 @@ class CompiledLoop:
             if monitor.timed_out:
                 return "interrupted"
             stop = False
-            for passes, gap, value in self._steps(1 if watched else left, monitor):
+            for passes, gap, objective in self._steps(1 if watched else left, monitor):
                 monitor.passes += self.hulls.share * (passes - self.spent)
                 self.spent = passes
                 left -= 1
-                objective = self.hulls.objective(value)
                 stop = monitor.report(monitor.iterations + 1, objective, gap)
             ended = _STATUS.get(int(self["status"]))
             if ended is not None:
@@ -241,14 +240,14 @@ class CompiledLoop:
                 return "interrupted"
         return "max_iter"
 
-    def _steps(self, most: int, monitor: Monitor) -> list[list[float]]:
-        """Run up to `most` compiled outer steps, as time allows; return (passes, gap, value) of each."""
+    def _steps(self, most: int, monitor: Monitor) -> list[tuple[float, float, float]]:
+        """Run up to `most` compiled outer steps, as time allows; return (passes, gap, objective) of each."""
         log = np.empty((min(most, _LIMIT), 3))
         before = self["systems"], self["forming"]
         count: int = library.solve_hulls(self.state, len(log), log, 2e7)  # some 20 ms
         monitor.systems += int(self["systems"] - before[0])
         monitor.hessian_passes += self.hulls.share * (self["forming"] - before[1])
-        return log[:count].tolist()
+        return [(passes, gap, self.hulls.objective(value)) for passes, gap, value in log[:count].tolist()]
 
     def weights(self) -> list[Vec]:
         """Return the weights p of the samples by class."""

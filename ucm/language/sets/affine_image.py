@@ -33,6 +33,7 @@ from ucm.language.domains import NormBall, Simplex
 from ucm.language.node import Notation, RotationInvariant, axes, converted, not_negative, restricted
 from ucm.language.parameter import Expression, Scalar
 from ucm.language.statistics.affine import (
+    ORIGIN,
     MatrixNode,
     Origin,
     VectorNode,
@@ -63,13 +64,15 @@ def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple
 class BoundImage:
     """The image `{center + A q : q in every one of pieces}` of bound samples.
 
-    `classes` are those of the samples that q weighs, None where it weighs none, or samples of one class.
+    `rows` are the indices of the samples that q weighs, None where it weighs none; `classes` are their
+    classes, None also for samples of one class.
     """
 
     A: LinearMap
     center: Vec
     pieces: list[BoundDomain]
     classes: Vec | None = None
+    rows: NDArray[np.intp] | None = None
 
 
 class DomainImage(UncertaintySet):
@@ -100,14 +103,15 @@ class DomainImage(UncertaintySet):
         return self.once("image", lambda: self._bound(data), data)
 
     def _bound(self, data: Data) -> BoundImage:
-        (c, domain), A, samples = self.declared(), self.map(data), self.sample_weights(data)
+        (c, domain), A, rows = self.declared(), self.map(data), self.rows(data)
+        samples = self.sample_weights(data)
         center = np.zeros(A.shape[0]) if isinstance(c, Origin) else c.evaluate(data)
         if samples is None:
-            return BoundImage(A, center, [*domain.intersected()])
+            return BoundImage(A, center, [*domain.intersected()], rows=rows)
         domains = [D.bind(samples) for D in domain.intersected()]
         on_simplex = [D for D in domains if D.on_simplex] or [Simplex().bind(samples)]
         pieces = on_simplex + [D for D in domains if not D.on_simplex]
-        return BoundImage(A, center, pieces, samples.classes)
+        return BoundImage(A, center, pieces, samples.classes, rows)
 
     def pieces(self, data: Data) -> list[BoundDomain]:
         """Return the domains whose intersection q lies in; over samples, those on the simplex first."""
@@ -120,14 +124,16 @@ class DomainImage(UncertaintySet):
         return next((f"{self!r}: {why}" for why in reasons if why is not None), None)
 
     def lower(self, data: Data) -> LoweredSet:
-        image, rows = self.bound(data), self.rows(data)
-        A, classes = image.A, image.classes
+        image = self.bound(data)
+        A, classes, rows = image.A, image.classes, image.rows
         n, dim = A.shape
         first, *coupled = image.pieces
         blocks = [Block(A, first, classes, rows, 0.0 if rows is None else 1.0)]
         blocks += [Block(zero_map(n, dim), D, classes) for D in coupled]
-        one, minus, none = IdentityMap(dim), IdentityMap(dim, -1.0), np.zeros(dim)
-        meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
+        meets = (
+            Coupling((str(k),), ((0, IdentityMap(dim)), (k, IdentityMap(dim, -1.0))), np.zeros(dim))
+            for k in range(1, len(blocks))
+        )
         return LoweredSet(np.array(image.center), tuple(blocks), tuple(meets))
 
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
@@ -257,7 +263,7 @@ class AffineImage(DomainImage):
 
     A: Any = converted(converter=as_linear_map)
     domain: Domain
-    center: VectorNode = converted(converter=as_vector, default=Origin())
+    center: VectorNode = converted(converter=as_vector, default=ORIGIN)
 
     def dimension(self, n: int | None) -> int | None:
         rows = self.A.shape[0]

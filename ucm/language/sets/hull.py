@@ -15,7 +15,7 @@ from ucm.language.domains.box import refuse_bounds
 from ucm.language.node import Notation, RotationInvariant, converted
 from ucm.language.parameter import Scalar
 from ucm.language.sets.affine_image import DomainImage
-from ucm.language.statistics.affine import Origin, VectorNode
+from ucm.language.statistics.affine import ORIGIN, VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, kinds_of
 
 
@@ -66,7 +66,7 @@ class Hull(DomainImage, RotationInvariant):
         refuse_bounds(self.weights, "Hull")
 
     def declared(self) -> tuple[VectorNode, Domain]:
-        return Origin(), Simplex() if self.weights is None else self.weights
+        return ORIGIN, Simplex() if self.weights is None else self.weights
 
     def map(self, data: Data) -> LinearMap:
         return self.samples.map(data)

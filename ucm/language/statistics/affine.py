@@ -121,7 +121,7 @@ class StatisticSum(Statistic):
 
 def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
     """Return the sum of (coefficient, statistic) pairs: flat, without zeros, constants merged."""
-    flat = [(c * a, u) for c, v in terms for a, u in v.as_terms()] or [(1.0, Origin())]
+    flat = [(c * a, u) for c, v in terms for a, u in v.as_terms()] or [(1.0, ORIGIN)]
     at = [k for k, (c, v) in enumerate(flat) if isinstance(v, ConstantStatistic) and type(c) is float]
     if at and len({flat[k][1].dimension(None) for k in at}) == 1:
         entries = reduce(add, [c * v.entries for c, v in (flat[k] for k in at)])
@@ -193,6 +193,9 @@ class Origin(VectorNode, RotationInvariant):
         return "0"
 
 
+ORIGIN = Origin()
+
+
 class VectorSum(StatisticSum, VectorNode, RotationInvariant):
     """A linear combination of vectors."""
 
@@ -218,7 +221,7 @@ def as_vector(
             raise CompositionError(f"{where}: expected a vector, got {brief(x)}; use for example pos.mean")
     count = axes(x, where)
     if count == 0 and not isinstance(x, str) and x == 0:
-        return Origin()
+        return ORIGIN
     if count == 0 or np.size(x) == 0:
         raise CompositionError(
             f"{where}: expected a vector, got {brief(x)}; give an array of n numbers, a mean, or 0"
