@@ -206,7 +206,7 @@ ROUTES = (
     Route(
         solvers.Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _faces_in_seconds
     ),
-    Route(solvers.Rapminos(nearest=solvers.ActiveSet()), "sums of reduced hulls, any norm: a local minimum"),
+    Route(solvers.Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
     Route(solvers.Linearize(nearest=solvers.SSNAL()), "any set, any norm: a stationary point"),
     Route(solvers.Subgradient(), "any set without intersections: a baseline", _never),
     # losses and penalties, and the convex problems inside of DCA

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import minimize
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import SEED, check_fields, optional
@@ -16,6 +15,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver, solver_of
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.sphere_proof import LowerBoundProof
+from ucm.solvers.sphere.quasi_newton import descended
 from ucm.solvers.sphere.ray_shooting import Reach, radial
 
 
@@ -68,7 +68,7 @@ class Linearize(Solver[UnitNorm]):
     def _descend(self, form: UnitNorm, monitor: Monitor, reach: Reach, v: Vec) -> Answer:
         """Return the answer of successive linearisations from the coordinates v."""
         if form.hulls is None and not form.image.couplings and not form.rays.size:
-            v = _descended(form, v, monitor)
+            v = descended(form, v, monitor)
         least = np.inf if form.image.couplings else form.height(v)
         answer = Answer(form.centers(), form.lift(v))
         # a conic answer is known to its tolerance only
@@ -100,20 +100,3 @@ class Linearize(Solver[UnitNorm]):
             if not better or least <= zero:
                 return answer
         return answer.ended("max_iter", f"{limit} programs solved; raise max_iter")
-
-
-def _descended(form: UnitNorm, v: Vec, monitor: Monitor) -> Vec:
-    """Return coordinates after quasi-Newton steps for `f(v) / ||v||_p`, which end where it is 0."""
-    least = monitor.zero * form.height(v)
-
-    def slope(u: Vec) -> tuple[float, Vec]:
-        monitor.passes += 1.0
-        length, (height, q) = form.length(u), form.highest(u)
-        value = height / length
-        if value <= least or monitor.timed_out:
-            return value, np.zeros_like(u)  # a gradient of 0 ends the steps
-        gradient = -form.lower(form.image.matvec(q)) - value * form.normal(u / length)
-        return value, gradient / length
-
-    options = {"maxiter": 100, "maxcor": 50, "ftol": 1e-14, "gtol": 1e-12}
-    return form.unit(minimize(slope, v, jac=True, method="L-BFGS-B", options=options).x)

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import SEED, check_fields, one_of, optional
+from ucm.data.options import SEED, check_fields, one_of
 from ucm.errors import ParameterError
-from ucm.forms.distance import MinNorm
 from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Answer, Solver, solver_of
+from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.native.threads import blas_threads
+from ucm.solvers.sphere.quasi_newton import descended
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay
 
 _SAME = 1e-13  # relative change of the objective that counts as rounding
 _SLOW = 1e-9  # least relative decrease of the objective in a window of steps
-_LITTLE = 1e-4  # relative decrease by a nearest point below which programs are faster
+_ENTRIES = 50_000  # of samples up to which one program of all of them stays warm
 _ROUNDS = 20  # programs in a row in which the same weights vary
 
 
@@ -37,9 +36,6 @@ class _State(NamedTuple):
     @property
     def value(self) -> float:
         return self.face.value
-
-
-Near = Callable[[SumOfHulls, _State, Monitor], _State | None]
 
 
 @dataclass(frozen=True)
@@ -56,10 +52,9 @@ class Rapminos(Solver[UnitNorm]):
 
     As printed the method zigzags (3,700 steps on ida_waveform). By default f is minimised on `<n, w> = 1` by
     a linear program in place of a step along `-N g`. Where the program gains nothing, w is stationary. With
-    many samples the first steps go to the normal of U at the point nearest to `-f(w) n`, which lies outside
-    of U and near the point `-s n` at which the program ends. Where these steps gain little, the weights of
-    most samples stay, and the programs have the samples nearest to the threshold only: their function lies
-    below f and equals f at w, so that a w that is stationary for it is stationary for f.
+    many samples quasi-Newton steps come first, as f is nearly smooth away from its minimum, and the programs
+    have the weights of the samples nearest to the threshold only: their function lies below f and equals f at
+    w, so that a w that is stationary for it is stationary for f.
 
     Parameters
     ----------
@@ -68,8 +63,6 @@ class Rapminos(Solver[UnitNorm]):
         `-N g` to the first kink, equation (29), with S the ties alone, the method as printed.
     seed
         Of the further starts.
-    nearest
-        Solver of nearest points of U, for many samples; with None the programs begin at once.
 
     Notes
     -----
@@ -79,30 +72,28 @@ class Rapminos(Solver[UnitNorm]):
 
     step: str = "line"
     seed: int = 0
-    nearest: Solver[MinNorm] | None = None
     name: ClassVar[str] = "rapminos"
 
     def __post_init__(self) -> None:
-        check_fields(self, step=one_of("line", "nearest"), seed=SEED, nearest=optional(solver_of(MinNorm)))
+        check_fields(self, step=one_of("line", "nearest"), seed=SEED)
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None if form.hulls is not None else "it takes sums of reduced hulls"
 
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        v = form.begin(start)
         if form.hulls is None:
             raise ParameterError(
                 "Rapminos: expected a sum of reduced hulls, got another set; take ucm.solvers.Linearize()"
             )
         with blas_threads(form.rank):
-            return self._descend(form, form.hulls, monitor, _state(form.hulls, v))
+            return self._descend(form, form.hulls, monitor, form.begin(start))
 
-    def _descend(self, form: UnitNorm, hulls: SumOfHulls, monitor: Monitor, at: _State) -> Answer:
-        count = 2 * form.rank if self.step == "line" else 0  # samples of each group that count as tied
-        small = hulls.points.size <= 50_000 and not monitor.timed_out  # one program of all samples stays warm
-        program = PolyhedralRay(hulls, monitor) if count and small else None
-        near = _toward(form, self.nearest) if count and program is None else None
-        width = max(8 * count, hulls.caps.size // 40)  # samples of each group whose weights vary
+    def _descend(self, form: UnitNorm, hulls: SumOfHulls, monitor: Monitor, v: Vec) -> Answer:
+        line = self.step == "line"
+        small = hulls.points.size <= _ENTRIES and not monitor.timed_out
+        program = PolyhedralRay(hulls, monitor) if line and small else None
+        at = _state(hulls, descended(form, v, monitor) if line and not small else v)
+        width = 8 * form.rank  # samples of each group whose weights vary
         limit = monitor.limit(5000)
         flat = form.image.space.resolution * form.image.largest
         window = max(100, form.rank)
@@ -118,16 +109,12 @@ class Rapminos(Solver[UnitNorm]):
             record = functools.partial(form.trace_record, at.v)
             if monitor.report(monitor.iterations + 1, at.value, float("nan"), record):
                 return _answer(form, hulls, at).interrupted()
-            new = None
-            if near is not None:
-                new = near(hulls, at, monitor)
-                near = near if new is not None and new.value < at.value * (1.0 - _LITTLE) else None
-            elif not count:
+            if not line:
                 new = _steepest(form, hulls, at, monitor)
-            if new is None and program is not None:
-                new = _linearised(form, hulls, at, count, program, monitor)[0]
-            elif new is None and count:
-                new, count, width = _in_part(form, hulls, at, count, width, monitor)
+            elif program is not None:
+                new = _linearised(form, hulls, at, program, monitor)
+            else:
+                new, width = _in_part(form, hulls, at, width, monitor)
             if new is None or not new.value < at.value * (1.0 - 1e-15):
                 new = _escape(form, hulls, at, monitor)
             monitor.passes += 1.0
@@ -168,35 +155,6 @@ def _along(form: UnitNorm, hulls: SumOfHulls, at: _State, d: Vec, t: float) -> _
     return best
 
 
-def _toward(form: UnitNorm, solver: Solver[MinNorm] | None) -> Near | None:
-    """Return steps to the normal of U at the point nearest to `-f(w) n`; None if no solver takes it.
-
-    `-f(w) n` lies outside of U unless w is stationary, and the nearer to U, the nearer is this normal to the
-    w of the program on `<n, w> = 1`. 0 in U gives it a positive product with n.
-    """
-    euclidean = replace(form.image, norm=2.0)
-    if solver is None or solver.refuse(replace(euclidean, center=np.ones(form.image.n))) is not None:
-        return None
-    last: Answer | None = None
-
-    def step(hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
-        nonlocal last
-        n = form.normal(at.v)
-        moved = replace(euclidean, center=form.image.center + at.value * form.lift(n))
-        below = monitor.child(0.1)
-        last = solver.solve(moved, below, last)
-        monitor.count_work(below)
-        w = form.lower(moved.matvec(last.q) if last.w is None else last.w)
-        slope = float(w @ n)
-        if monitor.timed_out or not slope > 0.0:
-            return None
-        d = w / slope - at.v
-        new = _along(form, hulls, at, d, hulls.line_minimum(at.scores, at.v, d, 1.0))
-        return new if new is not None and new.value < at.value else None
-
-    return step
-
-
 def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
     """Return the state at the first kink along the steepest descent direction; None if none descends."""
     pairs = (_direction(hulls, at.face, n, monitor) for n in form.corners(at.v))
@@ -225,54 +183,53 @@ def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple
 
 
 def _linearised(
-    form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, program: PolyhedralRay | None, monitor: Monitor
-) -> tuple[_State | None, int]:
-    """Return a better state from a program on `<n, w> = 1`, or None, and the count for the next program.
+    form: UnitNorm, hulls: SumOfHulls, at: _State, program: PolyhedralRay, monitor: Monitor
+) -> _State | None:
+    """Return a better state from the program on `<n, w> = 1` of some normal n at w; None if none is better.
 
-    None if no normal n of the unit ball at w gives a better state. Without a `program` of all samples the
-    programs have `count` samples of each group; too few have no minimum, and are doubled up to all.
+    The same state if no program is lower, so that w is stationary.
     """
+    stationary = True
     for n in form.corners(at.v):
-        point = None if program is None or monitor.timed_out else program.reach(n)
-        while program is None and not monitor.timed_out:
-            part = hulls.part(hulls.face(at.v, at.scores, count))
-            point = PolyhedralRay(part, monitor).reach(n)
-            if point is not None or count >= hulls.caps.size:
-                break
-            count *= 2
+        point = None if monitor.timed_out else program.reach(n)
         if point is None or not point[0] < at.value * (1.0 - _SAME):
+            stationary = stationary and point is not None
             continue
         d = point[1] - at.v
         t = hulls.line_minimum(at.scores, at.v, d, 1.0)
         new = _along(form, hulls, at, d, t)
         if new is not None and new.value < at.value:
-            fits = t > 0.99  # the program has its least f where all samples have it
-            return new, 2 * count if t < 0.5 else max(2 * form.rank, count // 2) if fits else count
-    return None, count
+            return new
+        stationary = False
+    return at if stationary else None
 
 
 def _in_part(
-    form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, width: int, monitor: Monitor
-) -> tuple[_State | None, int, int]:
-    """Return a better state by programs in which few weights vary, or None, and the next count and width.
+    form: UnitNorm, hulls: SumOfHulls, at: _State, width: int, monitor: Monitor
+) -> tuple[_State | None, int]:
+    """Return a better state by programs in which few weights vary, or None, and the next width.
 
     `width` samples of each group vary, and grow fourfold where w leaves the range in which they alone do.
     """
-    while True:
+    while not monitor.timed_out:
         part = hulls.part(hulls.face(at.v, at.scores, width))
-        whole, inner = width >= hulls.caps.size, _state(part, at.v)
+        program, inner, best = PolyhedralRay(part, monitor), _state(part, at.v), at
         for _ in range(_ROUNDS):
-            new, count = _linearised(form, part, inner, count, None, monitor)
+            new = _linearised(form, part, inner, program, monitor)
+            if new is inner:
+                return best, width
             if new is None:
                 break
-            inner = new
-        stays = inner.v is at.v
-        moved = at if stays else _state(hulls, inner.v)
-        if moved.value < at.value:
-            return moved, count, width
-        if whole or monitor.timed_out or (stays and count < part.caps.size):
-            return None, count, width
+            moved = _state(hulls, new.v)
+            if not moved.value < best.value:
+                break
+            best, inner = moved, new
+            if new.value < moved.value * (1.0 - _SAME):  # other weights vary
+                break
+        if best is not at or width >= hulls.caps.size:
+            return best, width
         width *= 4
+    return None, width
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
