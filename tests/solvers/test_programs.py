@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 import ucm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite
+from ucm.forms.objective import Composite, LinearTerm
 from ucm.language.cvx import quiet_solve
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L1
@@ -218,3 +218,34 @@ def test_a_constraint_that_w_meets_far_from_0_beside_a_large_feature() -> None:
     program = cp.Problem(cp.Minimize(loss + 0.05 * cp.norm_inf(w)), [row @ w >= 1.0, 0.1 * cp.norm(w) <= r])
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(float(program.solve(solver="CLARABEL")), rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0])
+def test_programs_of_a_session_keep_few_samples(scale: float) -> None:
+    """Programs over few samples are unbounded at first; samples far from the breakpoint leave again."""
+    generator = np.random.default_rng(3)
+    X = generator.standard_normal((600, 6))
+    y = np.where(X[:, 0] + generator.standard_normal(600) >= 0.0, 1.0, -1.0)
+    form = Composite(X, y, (Hinge(),), (scale * L1(),))
+    session: Any = HiGHS(samples=50, rough=ProxALM(max_outer=1)).session(form)
+    answer = session.solve(form, Monitor())
+    for _ in range(8):  # samples are given up, as by a ramp loss
+        far = form.margins(*answer.plane) < generator.uniform(-1.0, 0.5)
+        tilt = LinearTerm(-far.astype(float), np.zeros(form.n))
+        answer = session.solve(form.tilted(tilt), Monitor(), answer)
+        assert answer.status == "converged"
+        value = form.tilted(tilt).value(form.margins(*answer.plane), answer.plane[0])
+        assert value == pytest.approx(_primal(form, far, scale), rel=1e-8)
+    assert session.program.samples.size < 100
+    answer = session.solve(form.tilted(LinearTerm(np.full(form.m, 2.0), np.zeros(form.n))), Monitor(), answer)
+    assert answer.status == "unbounded"
+
+
+def _primal(form: Composite, given_up: np.ndarray, scale: float) -> float:
+    """Return the optimum of `sum max(0, 1 - t) + t over those given up + scale ||w||_1` by linprog."""
+    m = form.m
+    Z = form.y[:, None] * form.X
+    lost = given_up.astype(float)
+    cost = np.r_[np.ones(m), scale + lost @ Z, scale - lost @ Z, lost @ form.y, -lost @ form.y]
+    A = -np.hstack([np.eye(m), Z, -Z, form.y[:, None], -form.y[:, None]])
+    return float(linprog(cost, A_ub=A, b_ub=-np.ones(m)).fun)

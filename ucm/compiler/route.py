@@ -145,7 +145,7 @@ class Route:
     afterwards: Callable[[Any], bool] = _always
 
 
-_PROGRAM = solvers.HiGHS(samples=10_000, rough=solvers.ProxALM(max_outer=8))
+_PROGRAM = solvers.HiGHS(samples=2000, rough=solvers.ProxALM(max_outer=4))
 
 ROUTES = (
     # min ||x||_q over a lowered set

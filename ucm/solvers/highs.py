@@ -22,8 +22,10 @@ c_i, and counts as a linear function. The answer is that of the whole problem ex
     |(Z'(alpha + v) + u)_j| <= a   for the features outside,   Z the samples times their labels,
     t_i >= o where alpha_i = 0 and t_i <= o where alpha_i = c_i   for the samples outside;
 
-both are tested over all of them, and what fails is taken in, until nothing does. A rough point from another
-solver says which samples to begin with.
+both are tested over all of them, and what fails is taken in, until nothing does. The samples to begin with
+are near the breakpoint at a centre: a rough point from another solver, or the end of the last problem. Of the
+samples on the wrong side those enter first that change sides first on the way from the centre to the answer.
+A program over too few samples can be unbounded: then the way is a ray along which it falls for ever.
 
 Nearest points are `min sum_j (u_j + v_j)` (q = 1) or `min t, u_j + v_j <= t` (q = inf) over
 `c + sum A_k q_k = u - v`, `u, v >= 0` and the polyhedra of the q_k; minus the duals of the equations are a w
@@ -54,6 +56,7 @@ from ucm.solvers.linear_program import LinearProgram
 Index = NDArray[np.intp]
 
 _SLACK = 1e-9  # relative tolerance of the tests on features and samples outside
+_NEAR = 3  # samples near the breakpoint for each feature
 _LARGEST = 1000  # largest number of features with an l infinity norm
 _OF_THE_PRIMAL: dict[str, Status] = {"infeasible": "unbounded", "unbounded": "infeasible"}
 
@@ -118,6 +121,7 @@ class _Generation(Session[Composite]):
 
     features : they enter as needed where there are more than this many; None: all at once
     rough : a solver of the point to begin near, from which on samples enter as needed; None: all at once
+    centre, away : (w, b) near which the samples enter, and its margins minus the breakpoint
     """
 
     def __init__(
@@ -133,7 +137,7 @@ class _Generation(Session[Composite]):
         self.alpha = np.zeros(form.m)
         self.inside = np.zeros(form.m, dtype=bool)
         self.chosen = np.zeros(form.n, dtype=bool)
-        self.away: Vec | None = None  # margins of the rough point minus the breakpoint
+        self.centre, self.away = (np.zeros(form.n), 0.0), np.zeros(form.m)
 
     def _take(self, samples: Index, features: Index) -> None:
         samples, features = samples[~self.inside[samples]], features[~self.chosen[features]]
@@ -147,6 +151,8 @@ class _Generation(Session[Composite]):
         self.monitor = self.program.program.monitor = monitor
         if start is not None:
             self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(start.plane[0]))
+            if 0 < self.program.samples.size < form.m:
+                self._near(start)
         if self.program.samples.size == 0:
             done = self._begin(form)
             if done is not None:
@@ -155,12 +161,6 @@ class _Generation(Session[Composite]):
             answer = self._solve(form)
             if answer.status in ("interrupted", "max_iter"):
                 break
-            if answer.status != "converged":
-                if self.program.samples.size == form.m or self.away is None:
-                    break
-                # the program over too few samples can be unbounded
-                self._sides(self.away, 2 * self.program.samples.size)
-                continue
             wrong = self._wrong_sides(answer)
             if wrong.size == 0:
                 break
@@ -183,6 +183,8 @@ class _Generation(Session[Composite]):
             self.monitor.count_work(sub_monitor)
             if point.status in ("converged", "interrupted"):
                 return point
+            used = point.plane[0] != 0.0 if not self.all_features else np.ones(form.n, dtype=bool)
+            self._take(everything[:0], np.flatnonzero(used))
             self._near(point)
             return None
         if self.all_features:
@@ -194,22 +196,22 @@ class _Generation(Session[Composite]):
         return None
 
     def _near(self, point: Answer) -> None:
-        """Add the features in use at a point, and the samples with margins near the breakpoint."""
-        w, b = point.plane
-        used = w != 0.0 if not self.all_features else np.ones(w.size, dtype=bool)
-        self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(used))
-        offset = self.form.losses[0].offset
-        self.away = self.form.margins(w, b) - offset
-        # near the breakpoints: at least 3 for each feature, at most a fifth of all
-        close = int(np.count_nonzero(np.abs(self.away) <= 0.03 * offset))
-        count = max(close, 3 * (self.program.features.size + 1))
-        self._sides(self.away, min(count, int(0.2 * self.form.m)))
+        """Make a point the centre: the samples with margins near the breakpoint enter, and many others leave.
 
-    def _sides(self, away: Vec, count: int) -> None:
-        """Fix alpha of each sample by the sign of `away`, and add the `count` samples of least `|away|`."""
-        count = min(count, self.form.m)
-        self.alpha = np.where(away < 0.0, self.caps, 0.0)
-        self._take(np.argpartition(np.abs(away), count - 1)[:count], self.program.features[:0])
+        `alpha` of each sample outside is fixed by the side of the breakpoint that it is on.
+        """
+        offset = self.form.losses[0].offset
+        self.centre, self.away = point.plane, self.form.margins(*point.plane) - offset
+        far = np.abs(self.away)
+        count = max(int(np.count_nonzero(far <= 0.03 * offset)), _NEAR * (self.program.features.size + 1))
+        nearest = np.argpartition(far, count)[:count] if count < self.form.m else np.arange(self.form.m)
+        if self.program.samples.size > 2 * count:
+            near = np.zeros(self.form.m, dtype=bool)
+            near[nearest] = True
+            self.program.leave(~near[self.program.samples])
+            self.inside &= near
+        self.alpha = np.where(self.away < 0.0, self.caps, 0.0)
+        self._take(nearest, self.program.features[:0])
 
     def _solve(self, form: Composite) -> Answer:
         """Solve over the samples inside, adding features until no feature violates its dual constraint."""
@@ -236,7 +238,11 @@ class _Generation(Session[Composite]):
                 return answer
             most = max(10, self.program.features.size // 3)
             # many features are inside: all others are cheaper at once
-            if self.away is None and form.n <= 2000 and self.program.features.size + most > 0.15 * form.n:
+            if (
+                self.program.samples.size == form.m
+                and form.n <= 2000
+                and self.program.features.size + most > 0.15 * form.n
+            ):
                 short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 
@@ -247,13 +253,23 @@ class _Generation(Session[Composite]):
         return w, b
 
     def _wrong_sides(self, answer: Answer) -> Index:
-        if self.program.samples.size == self.form.m:
-            return self.program.samples[:0]
+        """Return samples outside that leave their side first on the way from the centre to an answer."""
+        outside = np.flatnonzero(~self.inside)
+        if outside.size == 0:
+            return outside
         self.monitor.passes += 0.5
-        over = self.form.margins(*self._plane(answer)) - self.form.losses[0].offset
-        far = np.where(self.alpha > 0.0, over, -over)
-        far[self.inside] = 0.0
-        return np.flatnonzero(far > _SLACK)
+        w, b = self._plane(answer)
+        ray = answer.status != "converged"
+        if not ray:
+            w, b = w - self.centre[0], b - self.centre[1]
+        side = np.where(self.alpha[outside] > 0.0, -1.0, 1.0)
+        distance, pace = side * self.away[outside], -side * self.form.margins(w, b)[outside]
+        wrong = pace > (0.0 if ray else distance + _SLACK)
+        if ray and not wrong.any():  # none bounds the program, or HiGHS has no ray
+            wrong, pace = np.ones(outside.size, dtype=bool), np.ones(outside.size)
+        most = max(self.program.samples.size // 2, self.program.features.size + 1)
+        outside, when = outside[wrong], distance[wrong] / pace[wrong]
+        return outside if outside.size <= most else outside[np.argpartition(when, most)[:most]]
 
     def _balanced(self, form: Composite) -> Vec:
         """Return weights relative to the caps at which both class totals equal the smaller class total."""
@@ -317,6 +333,13 @@ class _DualProgram:
                     terms.append((shift, sign * sparse.eye_array(features.size)))
             self.features = np.concatenate([self.features, features])
             self.program.rows(terms, -free, np.full(features.size, free))
+
+    def leave(self, gone: NDArray[np.bool_]) -> None:
+        """Delete the columns of some of the samples inside."""
+        columns = np.sort(self.at[gone])
+        self.program.drop(columns)
+        self.samples, self.at = self.samples[~gone], self.at[~gone]
+        self.at -= np.searchsorted(columns, self.at)
 
     def _signed(self, samples: Index, features: Index) -> Matrix:
         """Return the submatrix of samples and scaled features, with rows multiplied by the labels."""

@@ -28,7 +28,10 @@ _SHORT = 200_000  # entries up to which HiGHS runs in the main thread, for some 
 
 
 class Vertex(NamedTuple):
-    """Result of the simplex method: a status of ours, HiGHS's `words`, x and dual (or empty), pivots."""
+    """Result of the simplex method: a status of ours, HiGHS's `words`, x and dual (or empty), pivots.
+
+    The dual of an infeasible program is a ray of its dual program, empty if HiGHS has none.
+    """
 
     status: str
     words: str
@@ -98,6 +101,10 @@ class LinearProgram:
         self._accepted(code)
         return np.arange(before, before + count)
 
+    def drop(self, columns: Index) -> None:
+        """Delete variables; the later ones move up."""
+        self._accepted(self.highs.deleteCols(columns.size, columns.astype(np.int32)))
+
     def sides(self, least: Vec, most: Vec) -> None:
         """Set the lower and upper bounds of all rows."""
         every = np.arange(least.size, dtype=np.int32)
@@ -121,14 +128,18 @@ class LinearProgram:
             self.highs.clearSolver()
             verdict = self._run()
         self.has_basis = True
-        solution = self.highs.getSolution()
+        status, solution = self.words.get(verdict, "stopped"), self.highs.getSolution()
+        dual = solution.row_dual if solution.dual_valid else []
+        if status == "infeasible":
+            has_ray, ray = self.highs.getDualRay()[1:]
+            dual = ray if has_ray else []
         pivots = int(self.highs.getInfo().simplex_iteration_count)
         self.monitor.iterations += pivots
         return Vertex(
-            self.words.get(verdict, "stopped"),
+            status,
             self.highs.modelStatusToString(verdict),
             np.array(solution.col_value if solution.value_valid else []),
-            np.array(solution.row_dual if solution.dual_valid else []),
+            np.array(dual),
             pivots,
         )
 
