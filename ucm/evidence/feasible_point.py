@@ -22,7 +22,7 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.data.deadline import OutOfTime
-from ucm.data.linear_map import LinearMap, Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import INSIDE, Monitor, time_of
@@ -44,7 +44,6 @@ _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of the maps of such couplings
 _ROTATION = 2e8  # multiplications of a QR factor of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
-_FLAT = 1e-9  # of the largest equations
 _STEPS = 60
 _GRACE = 0.1  # seconds
 _PER_ENTRY = 3e-8  # seconds for each stored entry, of about 100 products with the samples
@@ -154,8 +153,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec], rotated: bool = False) -> list
     if rotated:
         residuals = RangeSpace.of(residuals, Monitor()).form
     maps = [b.map for b in residuals.blocks]
-    unit = np.ones(residuals.n) if fewer or rotated else _row_sizes(maps)
-    systems = Formed(maps, 1)
+    systems, ridge = Formed(maps, 1), np.full(residuals.n, _RIDGE)
     s = [
         float(np.abs([v, D.center(v.size)]).max(initial=0.0)) ** 2 or 1.0
         for D, v in zip(domains, q, strict=True)
@@ -179,7 +177,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec], rotated: bool = False) -> list
     p, g = at(mu)
     best = math.inf, p
     for _ in range(_STEPS):
-        size = float(np.linalg.norm(g / unit))
+        size = float(np.linalg.norm(g))
         if size < best[0]:
             best = size, p
         if size <= _MET * math.sqrt(mu.size) or monitor.timed_out:
@@ -187,13 +185,13 @@ def _nearest(image: LoweredSet, q: Sequence[Vec], rotated: bool = False) -> list
         J = [D.jacobian(v) for D, v in zip(domains, arguments(mu), strict=True)]
         try:
             with time_of(monitor):
-                d, _, _ = systems.step(J, s, _RIDGE * unit**2, g)
+                d, _, _ = systems.step(J, s, ridge, g)
         except OutOfTime:
             break
         if not float(g @ d) < 0.0:
             break
         full, after = at(mu + d)
-        if float(np.linalg.norm(after / unit)) <= 0.5 * size:
+        if float(np.linalg.norm(after)) <= 0.5 * size:
             mu, p, g = mu + d, full, after
             continue
         if size <= _SMALL:  # to rounding
@@ -201,17 +199,6 @@ def _nearest(image: LoweredSet, q: Sequence[Vec], rotated: bool = False) -> list
         mu = mu + line_search(slope, (mu, d), float(g @ d)) * d
         p, g = at(mu)
     return best[1]
-
-
-def _row_sizes(maps: Sequence[LinearMap]) -> Vec:
-    """Return the mean size of the coefficients of each equation, relative to the largest mean.
-
-    In this unit the equation of a small feature is met as well as that of a large one. Means below 1e-9
-    are rounding.
-    """
-    size = np.max([A.sizes(np.full(A.shape[1], 1.0 / A.shape[1])) for A in maps], axis=0)
-    top = float(size.max(initial=0.0))
-    return np.maximum(size / top, _FLAT) if top > 0.0 else np.ones(size.size)
 
 
 # --- external points ---------------------------------------------------------------------------
