@@ -21,6 +21,7 @@ from ucm.forms.bound import FeatureNormal
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import DifferenceOfConvex
 from ucm.forms.solver import Answer, Part, Solver
+from ucm.solvers.objective.branch_and_bound import _Cuts, _Node
 from ucm.testing import check_penalty
 
 LOSSES: dict[Any, Callable] = {
@@ -101,6 +102,30 @@ def test_the_envelope_against_its_perspective_form() -> None:
     z = np.random.default_rng(0).standard_normal(6)
     largest = max(sum(z[[*S, 1]] ** 2) for S in itertools.combinations([0, 2, 3, 5], 2))
     assert_allclose(ucm.KSupport(3, included=(1,), excluded=(4,)).conjugate(z), largest / 4.0)
+
+
+def test_cuts_prove_the_value_of_the_envelope() -> None:
+    X, y = samples(n=7, seed=7)
+    model = ucm.Hinge() + 0.2 * ucm.L2() + ucm.Cardinality(3)
+    form: Any = ucm.compile(model, X, y).lowering.form
+    problems = _Cuts(form, ucm.solvers.ProxALM(), None, Monitor(tol=1e-6))
+    nothing = Answer(w=np.zeros(7), b=0.0)
+    found = problems.bound(
+        _Node(-np.inf, 0, Part((2,), (5,)), np.zeros(40), nothing), np.inf, lambda _: False
+    )
+    relaxed = ucm.Hinge() + 0.2 * ucm.KSupport(3, included=(2,), excluded=(5,))
+    best = ucm.solve(relaxed, X, y, solver="clarabel").objective
+    assert best * 0.98 <= found.bound <= best * (1.0 + 1e-6)
+    sol = ucm.solve(model, X, y)
+    assert sol.status == "optimal"
+    assert_allclose(sol.objective, over_supports(X, y, LOSSES[ucm.Hinge()], 3, 0.2)[0], rtol=2e-6)
+
+
+def test_a_hinge_over_thirty_features_is_proven_to_a_percent() -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    sol = ucm.compile(ucm.Hinge() + 5.7 * ucm.L2() + ucm.Cardinality(5), X, y).solve(tol=2e-2, max_iter=100)
+    assert sol.status == "optimal" and sol.certificate.kind == "global" and np.count_nonzero(sol.w) == 5
 
 
 def test_included_and_excluded_features() -> None:

@@ -35,6 +35,7 @@ from ucm.language.penalties.cardinality import KSupport, fixed
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import joined
 from ucm.language.penalties.epigraph import Epigraph, OfFirst
+from ucm.language.penalties.norms import L2
 from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
 from ucm.language.sample_sets import BoundSets
 from ucm.language.terms import ConvexLoss, JointLoss, ProximalPenalty, SubtractedPart
@@ -599,17 +600,24 @@ class BestSubset:
 
     Attributes
     ----------
-    G : the composite with the convex envelope `KSupport`, equal to the problem at every such w
+    G : the composite, with the squared l2 norm if that is its only penalty, else with the convex envelope
+        `KSupport`, which is equal at every such w
+    relaxed : the penalties of G with the envelope
     support : the envelope, with k and the features that are included and excluded from the start
     """
 
     G: Composite
+    relaxed: tuple[ProximalPenalty, ...]
     support: KSupport
 
     @classmethod
-    def of(cls, G: Composite) -> BestSubset:
+    def of(cls, relaxed: Composite) -> BestSubset:
         """Return the form of a composite with one term `c KSupport(k)`."""
-        return cls(G, next(R for _, R in map(split_scalar, G.penalties) if isinstance(R, KSupport)))
+        terms = [split_scalar(R) for R in relaxed.penalties]
+        c, support = next((c, R) for c, R in terms if isinstance(R, KSupport))
+        alone = len(terms) == 1 and relaxed.tilt is None
+        G = replace(relaxed, penalties=(multiplied(c, L2()),)) if alone else relaxed
+        return cls(G, relaxed.penalties, support)
 
     @property
     def expected(self) -> Expected:
@@ -618,8 +626,9 @@ class BestSubset:
     def node(self, part: Part) -> Composite:
         """Return the relaxed problem over the w of a part: with further features included and excluded."""
         form = copy.copy(self.G)
-        vars(form).pop("penalty", None)
-        vars(form)["penalties"] = tuple(fixed(R, *part) for R in self.G.penalties)
+        for cached in ("penalty", "norms"):
+            vars(form).pop(cached, None)
+        vars(form)["penalties"] = tuple(fixed(R, *part) for R in self.relaxed)
         return form
 
 

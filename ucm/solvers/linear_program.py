@@ -110,6 +110,11 @@ class LinearProgram:
         every = np.arange(least.size, dtype=np.int32)
         self._accepted(self.highs.changeRowsBounds(least.size, every, least, most))
 
+    def bounds(self, lower: Vec, upper: Vec) -> None:
+        """Set the bounds of the first variables, as many as there are entries."""
+        every = np.arange(lower.size, dtype=np.int32)
+        self._accepted(self.highs.changeColsBounds(lower.size, every, lower, upper))
+
     def column(self, at: int, entries: Vec) -> None:
         """Set the leading coefficients of a column, as many as `entries` has."""
         for row, entry in enumerate(entries.tolist()):

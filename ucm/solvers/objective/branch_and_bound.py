@@ -3,14 +3,24 @@
 The convex envelope of the penalty, the squared k-support norm, makes a convex problem whose Fenchel bound is
 one of the global optimum. Parts of the problem, with some features among the k and some left out, have such
 envelopes too, and larger bounds. The part with the least bound is divided first.
+
+The squared k-support norm is the least `sum_j w_j^2 / s_j` over shares s of the features, 0 <= s_j <= 1 with
+the sum k. If it is the only penalty, c times it, the envelope is the least over s of a convex function f,
+
+    f(s) = min over w, b of loss + c sum_j w_j^2 / s_j = max over a of h(a) - sum_j s_j z_j(a)^2 / (4 c),
+
+where a are minus the slopes of the losses, h their concave part and z(a) = sum_i a_i y_i x_i. One f(s) is a
+problem with the squared l2 norm, of samples scaled by sqrt(s_j), and its a is a cut: a linear lower bound of
+f over all shares, of every part. The least shares under the cuts of all parts are a linear program; the a
+combined by its multipliers is a dual point of the part, with a bound at least as large.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,12 +30,17 @@ from ucm.errors import ParameterError
 from ucm.forms.monitor import INSIDE, Monitor
 from ucm.forms.objective import BestSubset, Composite
 from ucm.forms.solver import Answer, Part, Solver, solver_of
+from ucm.language.parameter import value
+from ucm.language.penalties.cardinality import KSupport
+from ucm.solvers.linear_program import LinearProgram
 from ucm.solvers.objective.sessions import InnerSession
 
 _INSIDE = optional(solver_of(Composite))
 _INNER = 0.1  # tolerance of the convex problems, relative
 _ROUNDING = 1e-9  # distance of a share from 0 and 1 that counts as 0
 _WHOLE = Part()  # of the problem
+_AHEAD = 0.3  # of the way to the least shares under the cuts, where the next cut is made
+_CUTS = 40  # of one part
 _OUT, _IN = 2, 3  # how many features of a support leave it for how many others, one for one
 
 
@@ -57,9 +72,9 @@ class BranchAndBound(Solver[BestSubset]):
 
     Notes
     -----
-    Bertsimas, Pauphilet and Van Parys (2021) for the envelope; Hazimeh, Mazumder and Saab (2022), Sparse
-    regression at scale: branch-and-bound rooted in first-order optimization; the swaps are those of Dedieu,
-    Hazimeh and Mazumder (2021).
+    Bertsimas, Pauphilet and Van Parys (2021) for the envelope and the cuts; Hazimeh, Mazumder and Saab
+    (2022), Sparse regression at scale: branch-and-bound rooted in first-order optimization; the swaps are
+    those of Dedieu, Hazimeh and Mazumder (2021).
     """
 
     inner: Solver[Composite] | None = None
@@ -83,8 +98,127 @@ class BranchAndBound(Solver[BestSubset]):
                 "BranchAndBound: expected a solver of the convex problems to solve with, got inner=None; "
                 "give one, or let ucm.compile choose it"
             )
-        search = _Search(form, InnerSession(self.inner, self.fallback, form.G, monitor), monitor)
-        return search.run(start, monitor.limit(self.max_parts))
+        cuts = form.G.penalty.square is not None
+        problems = (_Cuts if cuts else _Envelopes)(form, self.inner, self.fallback, monitor)
+        return _Search(form, problems, monitor).run(start, monitor.limit(self.max_parts))
+
+
+class _Envelopes:
+    """The problems of supports and parts with the convex envelope, each solved by itself."""
+
+    def __init__(
+        self,
+        form: BestSubset,
+        solver: Solver[Composite],
+        fallback: Solver[Composite] | None,
+        monitor: Monitor,
+    ) -> None:
+        self.form, self.monitor, self.tol = form, monitor, _INNER * monitor.tol
+        self.solver, self.fallback = solver, fallback
+        self.session = InnerSession(solver, fallback, form.G, monitor)
+
+    def optimum(self, S: frozenset[int], start: Answer) -> Answer:
+        """Return the optimum over the w with a support in S."""
+        G = self.form.node(Part(included=tuple(sorted(S - set(self.form.support.included)))))
+        w, b = start.plane
+        answer = self.session.solve(G, self.tol, Answer(w=G.penalty.project_domain(w), b=b))
+        return replace(answer, w=G.penalty.project_domain(answer.plane[0]))
+
+    def bound(self, node: _Node, most: float, enough: Callable[[float], bool]) -> _Node:
+        """Return a part with a larger bound, and with the w of its envelope."""
+        answer = self.session.solve(self.form.node(node.part), self.tol, node.answer)
+        return self.better(node, answer, answer.slopes)
+
+    def better(self, node: _Node, answer: Answer, slopes: Vec | None) -> _Node:
+        """Return a part with another w, and with a dual point if that has a larger bound."""
+        if slopes is None:
+            return node._replace(answer=answer)
+        G, (w, b) = self.form.node(node.part), answer.plane
+        found, missed = G.lower_bound(slopes, G.margins(w, b), w)
+        if not (missed <= INSIDE and found > node.bound):
+            return node._replace(answer=answer)
+        return node._replace(bound=found, slopes=slopes, answer=answer)
+
+
+class _Cuts(_Envelopes):
+    """The problems of supports and parts with the squared l2 norm: cuts, and linear programs over shares.
+
+    program : over the shares and a height above all cuts, in units of the first value
+    cuts : the dual points of the cuts
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.program, self.cuts, self.unit = LinearProgram(presolve="off"), list[Vec](), 0.0
+        n = self.form.G.n
+        self.program.columns(n, 0.0, 1.0)
+        self.program.columns(1, -np.inf, np.inf, 1.0)
+        self.program.rows([(np.arange(n), np.ones((1, n)))], -np.inf, np.array([value(self.form.support.k)]))
+
+    def optimum(self, S: frozenset[int], start: Answer) -> Answer:
+        s = np.zeros(self.form.G.n)
+        s[list(S)] = 1.0
+        return self._at(s)[0]
+
+    def bound(self, node: _Node, most: float, enough: Callable[[float], bool]) -> _Node:
+        support = self.form.support.confined(*node.part)
+        s = support.shares(np.abs(node.answer.plane[0]))[0]
+        free = support.free(s.size)
+        s[free] *= min(1.0, support.left / (float(s[free].sum()) or 1.0))  # it has them all if few are used
+        height, best, answer, weights = np.inf, s, node.answer, np.zeros(0)
+        for _ in range(_CUTS):
+            under = self._least(support) if self.cuts else None
+            if under is not None:
+                least, weights, lowest = under
+                lost = np.isfinite(most) and not enough(height)  # it will be divided
+                solved = height - lowest <= self.tol * abs(lowest)
+                if enough(lowest) or lost or solved or self.monitor.timed_out:
+                    break
+                whole = np.minimum(least, 1.0 - least).max() <= _ROUNDING
+                s = least if whole else best + _AHEAD * (least - best)
+            w, found = self._at(s)
+            if found < height:
+                height, best, answer = found, s, w
+        used = np.flatnonzero(weights)
+        slopes = weights[used] @ np.stack([self.cuts[k] for k in used]) if used.size else None
+        return self.better(node, answer, slopes)
+
+    def _at(self, s: Vec) -> tuple[Answer, float]:
+        """Return the w of the least f(s), and f(s); add its cut."""
+        G, used = self.form.G, np.flatnonzero(s > _ROUNDING)
+        root, w = np.sqrt(s[used]), np.zeros(G.n)
+        X = G.X[:, used] * root if isinstance(G.X, np.ndarray) else (G.X[:, used] * root).tocsr()
+        scaled = replace(G, X=X)
+        answer = InnerSession(self.solver, self.fallback, scaled, self.monitor).solve(scaled, self.tol)
+        v, b = answer.plane
+        w[used] = root * v
+        margin = scaled.margins(v, b)
+        if answer.slopes is not None:
+            falls = np.square(G.adjoint(answer.slopes)) / (4.0 * G.norms[1])
+            bound, _ = scaled.lower_bound(answer.slopes, margin, v)
+            self._cut(answer.slopes, bound + float(s[used] @ falls[used]), falls)
+        return replace(answer, w=w), scaled.value(margin, v)
+
+    def _cut(self, slopes: Vec, height: float, falls: Vec) -> None:
+        """Add the cut `height - falls's` of a dual point to the program."""
+        self.unit = self.unit or abs(height) or 1.0
+        at = np.arange(falls.size + 1)
+        self.program.rows(
+            [(at, np.append(falls / self.unit, 1.0)[None])], height / self.unit, np.array([np.inf])
+        )
+        self.cuts.append(slopes)
+
+    def _least(self, support: KSupport) -> tuple[Vec, Vec, float] | None:
+        """Return the least shares under the cuts, the multipliers of the cuts, of sum 1, and the height."""
+        n = self.form.G.n
+        lower, upper = np.zeros(n), np.ones(n)
+        lower[list(support.included)], upper[list(support.excluded)] = 1.0, 0.0
+        self.program.bounds(lower, upper)
+        vertex = self.program.solve()
+        if vertex.status != "optimal":
+            return None
+        weights = np.maximum(vertex.dual[1:], 0.0)
+        return vertex.x[:n], weights / weights.sum(), float(vertex.x[n]) * self.unit
 
 
 class _Search:
@@ -96,8 +230,8 @@ class _Search:
     chosen, tried : the support of the best w, and all supports whose optimum is known
     """
 
-    def __init__(self, form: BestSubset, session: InnerSession, monitor: Monitor) -> None:
-        self.form, self.session, self.monitor = form, session, monitor
+    def __init__(self, form: BestSubset, problems: _Envelopes, monitor: Monitor) -> None:
+        self.form, self.problems, self.monitor = form, problems, monitor
         self.open: list[tuple[_Node, int]] = []
         self.closed: list[_Node] = []
         self.best, self.value = Answer(w=np.zeros(form.G.n), b=0.0), np.inf
@@ -110,7 +244,8 @@ class _Search:
         if start is not None:
             self._improve(start)
         status, message = "converged", ""
-        self._add(_WHOLE, start, None)
+        zero = start or self.best
+        self._add(_Node(-np.inf, 0, _WHOLE, np.zeros(self.form.G.m), zero))
         for iteration in range(1, limit + 2):
             bound, proven = self.bound, self._enough(self.bound)
             gap = (self.value - bound) / max(abs(self.value), 1e-300)
@@ -125,7 +260,9 @@ class _Search:
             node, j = heapq.heappop(self.open)
             included, excluded = node.part
             for part in (Part((*included, j), excluded), Part(included, (*excluded, j))):
-                self._add(part, node.answer, node)
+                self._add(
+                    self.problems.better(node._replace(bound=-np.inf, part=part), node.answer, node.slopes)
+                )
         ended = self.best.ended(status, message)
         ended.parts = [(node.part, node.slopes) for node in self._parts()]
         return ended
@@ -144,41 +281,27 @@ class _Search:
             self.monitor.reached((self.value - bound) / max(abs(self.value), 1e-300)) or bound >= self.value
         )
 
-    def _add(self, part: Part, start: Answer | None, above: _Node | None) -> None:
-        """Bound a part, by the dual point of the part above if that is enough, and look for a better w."""
-        G, answer = self.form.node(part), start or self.best
-        bound, slopes = -np.inf, np.zeros(self.form.G.m)
-        if above is not None:
-            bound, slopes = self._bound_of(G, above.answer, above.slopes), above.slopes
-        if not self._enough(bound) and not self.monitor.timed_out:
-            answer = self.session.solve(G, _INNER * self.monitor.tol, start)
-            if answer.slopes is not None:
-                found = self._bound_of(G, answer, answer.slopes)
-                bound, slopes = (found, answer.slopes) if found > bound else (bound, slopes)
-            self._improve(answer, part)
+    def _add(self, node: _Node) -> None:
+        """Bound a part, unless its bound is enough already, and look for a better w."""
+        if not self._enough(node.bound) and not self.monitor.timed_out:
+            node = self.problems.bound(node, self.value, self._enough)
+            self._improve(node.answer, node.part)
         self.count += 1
-        node = _Node(bound, self.count, part, slopes, answer)
+        node = node._replace(number=self.count)
         j = None if self._enough(node.bound) else self._divisor(node)
         if j is None:
             self.closed.append(node)
         else:
             heapq.heappush(self.open, (node, j))
 
-    def _bound_of(self, G: Composite, answer: Answer, slopes: Vec) -> float:
-        w, b = answer.plane
-        bound, missed = G.lower_bound(slopes, G.margins(w, b), w)
-        return bound if missed <= INSIDE else -np.inf
-
     def _divisor(self, node: _Node) -> int | None:
-        """Return the feature with the share nearest to 1/2; None if w has at most k nonzero weights."""
+        """Return the feature with the share nearest to 1/2; None if the features of the part are known."""
         support, w = self.form.support.confined(*node.part), node.answer.plane[0]
         free = support.free(w.size)
         if not support.left or free.size <= support.left:
             return None
         s = support.shares(np.abs(w))[0][free]
         inside = np.minimum(s, 1.0 - s)
-        if inside.max() <= _ROUNDING:
-            return None
         return int(free[np.lexsort((-np.abs(w[free]), -np.round(inside, 9)))[0]])
 
     # --- upper bounds ------------------------------------------------------------------------------
@@ -211,13 +334,10 @@ class _Search:
         if S in self.tried:
             return False
         self.tried.add(S)
-        G = self.form.node(Part(included=tuple(sorted(S - set(self.form.support.included)))))
-        w, b = start.plane
-        answer = self.session.solve(G, _INNER * self.monitor.tol, Answer(w=G.penalty.project_domain(w), b=b))
-        w = G.penalty.project_domain(answer.plane[0])
-        value = G.value(G.margins(w, answer.plane[1]), w)
+        answer = self.problems.optimum(S, start)
+        w, b = answer.plane
+        value = self.form.G.value(self.form.G.margins(w, b), w)
         if not value < self.value:
             return False
-        answer.w = w
         self.best, self.value, self.chosen = answer, value, S
         return True
