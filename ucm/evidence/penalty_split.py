@@ -17,6 +17,7 @@ from ucm.numerics.conic_programs import accuracy, attempt
 
 _PROGRAM = 1e-11  # accuracy of Clarabel
 _ROUNDS, _MET = 200, 1e-15  # of corrections; relative residual of the sum
+_CHECKED = 8  # corrections that halve the residual at least: others come to no end
 
 
 def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list[Vec] | None:
@@ -37,14 +38,17 @@ def split_by_program(terms: tuple[ProximalPenalty, ...], z: Vec, w: Vec) -> list
     if x.value is None:  # a w of rounding's size has no units
         return split_by_program(terms, z, np.zeros_like(w)) if w.any() else None
     slopes = [_inside(R, -steep * np.asarray(e.dual_value)) for R, e in zip(terms, equal, strict=True)]
-    for _ in range(_ROUNDS):
+    before = np.inf
+    for k in range(_ROUNDS):
         left = z - sum(slopes)
-        if np.abs(left).max() <= _MET * steep:
+        rest = float(np.abs(left).max())
+        if rest <= _MET * steep or (k % _CHECKED == 0 and rest > 0.5 * before):
             break
-        for k, R in enumerate(terms):
-            left = left + slopes[k]
-            slopes[k] = _inside(R, left)
-            left = left - slopes[k]
+        before = rest if k % _CHECKED == 0 else before
+        for j, R in enumerate(terms):
+            left = left + slopes[j]
+            slopes[j] = _inside(R, left)
+            left = left - slopes[j]
     return slopes
 
 

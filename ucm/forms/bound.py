@@ -58,6 +58,7 @@ _EXACT = 1e-15  # of the terms: an image that needs no further move
 _MOVES = 4  # of a dual point
 _DENSE = 1000  # features of a dense program
 _TAKEN = 200  # sweeps of projections of a split on the cones of its terms
+_CHECKED = 8  # sweeps that halve the rest at least: others come to no end
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
 
@@ -518,11 +519,15 @@ class FeatureNormal:
             if not u.any():  # the terms take what they can, and the step makes room for it
                 room = [h.gauge(h.project_onto_domain_cone(left)) for h in R.terms]
                 order = np.argsort(room, kind="stable").tolist()  # cones without a limit first
-                for k in order * _TAKEN:
-                    taken = R.terms[k].project_onto_domain_cone(each[k] + left) - each[k]
-                    left, each[k] = left - taken, each[k] + taken
-                    if np.abs(left).max() <= _EXACT * np.abs(z).max():
-                        break
+                rest = np.inf
+                for sweep in range(_TAKEN):
+                    for k in order:
+                        taken = R.terms[k].project_onto_domain_cone(each[k] + left) - each[k]
+                        left, each[k] = left - taken, each[k] + taken
+                    if sweep % _CHECKED == 0:
+                        before, rest = rest, float(np.abs(left).max())
+                        if rest <= _EXACT * np.abs(z).max() or rest > 0.5 * before:
+                            break
                 cones = [h.domain_cone() for h in R.terms]
                 if z.size <= _DENSE and all(cones):  # sweeps are slow where cones meet at small angles
                     parts = decomposed([cone for cone in cones if cone], left)
