@@ -39,6 +39,7 @@ from ucm import (
 )
 from ucm.language.penalties.epigraph import Epigraph, LastWeight, OfFirst
 from ucm.language.robust_samples import RootNorm
+from ucm.solvers.objective.hinge_active_set import SplitActiveSet
 from ucm.testing import check_penalty
 
 _rng = np.random.default_rng(0)
@@ -515,3 +516,24 @@ def test_the_bound_at_w_0_of_cones_of_powers_beside_a_constraint() -> None:
     found = ucm.solve(model, X, y, per_sample={"factor": factors})
     assert found.status == "optimal", found.certificate
     assert found.objective == pytest.approx(20 * np.log(2.0))
+
+
+@pytest.mark.parametrize("free", ["free", None])
+def test_hinges_of_worst_points_of_boxes_by_the_active_set(free: Any) -> None:
+    rng = np.random.default_rng(2)
+    y = np.where(np.arange(60) < 25, 1.0, -1.0)
+    X = rng.standard_normal((60, 7)) + 0.4 * y[:, None]
+    r, c = rng.uniform(0.0, 0.4, 60), rng.integers(1, 4, 60).astype(float)
+    sizes = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0, 1.0])
+    U = ucm.per_sample("radius") * (np.diag(sizes) @ ucm.Ball(np.zeros(7), 1.0, np.inf))
+    for V, h in ((ucm.per_sample("radius") * ucm.Ball(0, 0.7, np.inf), 0.7 * np.ones(7)), (U, sizes)):
+        model: Any = (ucm.Robust(ucm.Hinge(), V) + 2.0 * ucm.L2()).with_intercept(free)
+        plan: Any = ucm.compile(model, X, y, sample_weight=c, per_sample={"radius": r})
+        sol, form = plan.solve(), plan.lowering.form
+        assert SplitActiveSet.of(getattr(form, "G", form)) is not None
+        w, b = cp.Variable(7), cp.Variable() if free else 0.0
+        margins = cp.multiply(y, X @ w + b) - r * cp.norm1(cp.multiply(h, w))
+        total = c @ cp.pos(1 - margins) + 2.0 * cp.sum_squares(w)
+        best = cp.Problem(cp.Minimize(total)).solve(solver="CLARABEL")
+        assert sol.status == "optimal"
+        np.testing.assert_allclose(sol.objective, best, rtol=2e-6)

@@ -9,6 +9,10 @@ two reduced hulls; else the bound on the sum falls away.
 
 A row `g'w <= h` of a linear constraint is one more sample, with its own offset and no cap, outside of the
 equation of b: the limit `-g'w >= -h` of the compiled code.
+
+The hinge losses of the worst points of boxes have the weights (w, t) with `sum k_j |w_j| <= t`, and t is that
+of a feature with the values `-y_i r_i`. With `w = u - v`, `u, v >= 0` and `t = sum k_j (u_j + v_j)` they are
+losses of 2 n features; as they fall where u_j and v_j fall together, `|u|^2 + |v|^2 = |w|^2` at the optimum.
 """
 
 from __future__ import annotations
@@ -23,7 +27,10 @@ from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer
-from ucm.language.penalties.constraints import LinearConstraint
+from ucm.language.objective import multiplied
+from ucm.language.penalties.constraints import Bounds, LinearConstraint
+from ucm.language.penalties.epigraph import Epigraph
+from ucm.language.penalties.norms import L2
 from ucm.solvers.objective.proximal_step import LARGEST, constrained
 from ucm.solvers.sample_layout import CompiledLoop, SampleTables
 
@@ -157,6 +164,46 @@ class HingeActiveSet(SampleTables):
             if not part > _LEAST:
                 return answer.ended("stalled", "")
             loop["status"] = 0
+
+
+class SplitActiveSet:
+    """Hinge loss of the worst points of boxes with the squared l2 norm, over the parts u and v of w."""
+
+    def __init__(self, split: Composite, k: Vec) -> None:
+        self.tables, self.k = HingeActiveSet(split), k
+
+    @classmethod
+    def of(cls, form: Composite) -> SplitActiveSet | None:
+        """Return the sample tables of a problem with a dense table; None if its terms do not fit."""
+        split = cls.parts(form)
+        return cls(*split) if split is not None and HingeActiveSet.fits(split[0]) else None
+
+    @staticmethod
+    def parts(form: Composite) -> tuple[Composite, Vec] | None:
+        """Return the problem over the parts (u, v) of w, and the k_j; None for other penalties."""
+        R = form.penalties[0] if len(form.penalties) == 1 else None
+        if not isinstance(R, Epigraph) or R.boxes is None or not isinstance(form.X, np.ndarray):
+            return None
+        lower, upper, c, most = R.boxes
+        if np.any(lower) or np.any(upper) or not c > 0.0 or form.tilt is not None:
+            return None
+        k = np.zeros(form.n - 1) + most
+        X, moved = form.X[:, :-1], form.X[:, -1:] * k
+        penalties = (multiplied(c, L2()), Bounds(0.0))
+        return replace(form, X=np.hstack([moved + X, moved - X]), penalties=penalties), k
+
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
+        """Solve a problem over these samples."""
+        split = self.parts(form)
+        if split is None or not np.array_equal(split[1], self.k):
+            return Answer(w=np.zeros(form.n), b=0.0, status="stalled")
+        if start is not None:
+            w = start.plane[0][:-1]
+            start = replace(start, w=np.concatenate([np.maximum(w, 0.0), np.maximum(-w, 0.0)]))
+        answer = self.tables.solve(split[0], monitor, start, most)
+        above, below = np.split(answer.plane[0], 2)
+        w = above - below
+        return replace(answer, w=np.append(w, self.k @ np.abs(w)))
 
 
 class TailActiveSet:

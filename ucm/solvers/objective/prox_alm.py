@@ -13,8 +13,8 @@ attained at `q = P_D(q0 + tau A'l_sigma(t))`. A smooth loss over a ball of a div
 the worst mean is smooth where the ball is active. Both proximal terms are convex in q and `s A q` together.
 The sum with the penalty is minimised by proximal Newton steps, which see only samples near the breakpoints
 of their loss and of the projection; then s0 and q0 become s and q, and sigma and tau grow, as in
-`ucm.solvers.distance.ssnal`. In the limit they are a dual point. One hinge loss or its CVaR with the squared
-l2 norm alone goes to `ucm.solvers.objective.hinge_active_set` first.
+`ucm.solvers.distance.ssnal`. In the limit they are a dual point. One hinge loss, also of the worst points of
+boxes, or its CVaR, with the squared l2 norm alone, goes to `ucm.solvers.objective.hinge_active_set` first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ucm.language.contracts import Jacobian, SemiSmooth, jacobian
 from ucm.language.domains.separable_constraint import KKTPoint, SimplexSublevelSet
 from ucm.language.terms import ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
-from ucm.solvers.objective.hinge_active_set import HingeActiveSet, TailActiveSet
+from ucm.solvers.objective.hinge_active_set import HingeActiveSet, SplitActiveSet, TailActiveSet
 from ucm.solvers.objective.orthant_step import iterate
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.sessions import in_range_space
@@ -311,7 +311,8 @@ class _Envelopes:
 class _Multipliers(Session[Composite]):
     """Session of ProxALM, whose multipliers last from one problem to the next.
 
-    `active` is the active-set method where the losses are one hinge loss or its CVaR; else None.
+    `active` is the active-set method where the losses are one hinge loss, also of worst points of boxes, or
+    its CVaR; else None.
     """
 
     def __init__(self, solver: ProxALM, form: Composite) -> None:
@@ -323,7 +324,7 @@ class _Multipliers(Session[Composite]):
         """Reset the envelopes and the active-set method to the losses of a form."""
         self.form = form
         vars(self).pop("losses", None)
-        self.active = HingeActiveSet.of(form) or TailActiveSet.of(form)
+        self.active = HingeActiveSet.of(form) or TailActiveSet.of(form) or SplitActiveSet.of(form)
 
     @functools.cached_property
     def losses(self) -> _Envelopes:
