@@ -45,8 +45,8 @@ class DenseNewton:
         X = form.X
         if not isinstance(X, np.ndarray) or not X.flags.c_contiguous or X.dtype != np.float64:
             return None
-        # above, products take longer than Python calls, and BLAS is faster
-        if X.size > 200_000 or form.n > 100 or not form.intercept:
+        # above, a step takes so long that time limits and BLAS count
+        if X.size > 2_000_000 or form.n > 100 or not form.intercept:
             return None
         loss = _loss(form)
         if loss is None or _box(form) is None:
