@@ -25,6 +25,7 @@ from ucm.extend import (
     SimplexDomain,
     Size,
     UncertaintySet,
+    VectorNode,
     value,
 )
 from ucm.testing import check_domain, check_set
@@ -271,6 +272,77 @@ def test_a_set_that_is_free_of_coordinates_has_kernels() -> None:
         assert_allclose(linear.w, ucm.solve(U, X, Y).w, atol=1e-5)
         plan = ucm.compile(U, X, Y, kernel="rbf")
         assert plan.solve().status == "optimal" and plan.verify()
+
+
+class Middle(VectorNode, RotationInvariant):
+    """The geometric median, whose weights of the samples depend on them."""
+
+    samples: Any
+
+    def evaluate(self, data: Any) -> Any:
+        x = data.X[self.samples.rows(data)]
+        x = x.toarray() if sparse.issparse(x) else x
+        z = x.mean(axis=0)
+        for _ in range(20):
+            share = 1.0 / np.linalg.norm(x - z, axis=1)
+            z = share @ x / share.sum()
+        return z
+
+    def formula(self, notation: Any) -> str:
+        return "middle"
+
+
+class Relative(Means):
+    """The segment with the length of its direction as a radius: a norm over coefficients is another one."""
+
+    def _mean(self, data: Any) -> Any:
+        c = super()._mean(data)
+        return c * (1.0 + np.linalg.norm(c))
+
+
+class Tail(Means):
+    """The segment, whose violation is computed from the coordinates."""
+
+    def evaluate(self, data: Any, q: Any) -> Any:
+        x, _ = super().evaluate(data, q)
+        return x, max(0.0, float(np.linalg.norm(x)) - 0.1)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(
+    "part", [ucm.Point(Middle(pos)), ucm.Ellipsoid(0.5 * Middle(pos), pos.cov, 0.1), Relative(0.2), Tail(0.2)]
+)
+def test_a_kernel_refuses_coefficients_that_depend_on_the_samples(part: Any, kernel: Any) -> None:
+    for U in (part - ucm.Hull(neg), (part & part) - ucm.Hull(neg), Wrapped(part) - ucm.Hull(neg)):
+        assert U.in_features() is None
+        with pytest.raises(ucm.CompositionError, match="coefficients that do not depend on X"):
+            ucm.compile(U, X, Y, kernel=kernel)
+        with pytest.raises(AssertionError, match="coefficients that do not depend on X"):
+            check_set(U)
+
+
+class Wrapped(Combination, RotationInvariant):
+    """The same set, as the only term of a sum."""
+
+    part: Any
+
+    def terms(self) -> Any:
+        return ((self.part, 1.0),)
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda n: np.zeros(n - 1), lambda n: [0.0] * n, lambda n: None, lambda n: np.full(n, np.nan)]
+)
+def test_a_statistic_that_is_no_vector_is_named(wrong: Any) -> None:
+    class Wrong(VectorNode):
+        def evaluate(self, data: Any) -> Any:
+            return wrong(data.n)
+
+    for model in (ucm.Hull(neg) - Wrong(), ucm.Hinge() + ucm.L2() + ucm.LinearConstraint([Wrong()], ub=1.0)):
+        with pytest.raises(ucm.CompositionError, match=r"Wrong\(\): evaluate: expected an array of 3 finite"):
+            ucm.compile(model, X, Y)
+    with pytest.raises(AssertionError, match=r"Wrong\(\): evaluate"):
+        check_set(ucm.Hull(neg) - Wrong())
 
 
 def test_properties_of_a_node_follow_from_its_children() -> None:
