@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.optimize import brentq
 from typed import known
 
 import ucm
@@ -602,6 +603,49 @@ def test_a_domain_with_the_abstract_methods_only_is_solved() -> None:
 
 
 # --- what is wrong with one's own, and what messages say first -------------------------------------
+class Early(ucm.extend.Domain, ucm.extend.Projectable):
+    """{q : 0 <= q_i <= upper, sum_i i q_i <= N budget}, with a projection and without its Jacobian."""
+
+    upper: Any
+    budget: Any
+
+    def support(self, g: Any) -> Any:
+        cost, left = np.arange(1, g.size + 1) / g.size, self.budget
+        q = np.zeros(g.size)
+        for i in np.argsort(-g / cost):
+            q[i] = min(self.upper, left / cost[i]) if g[i] > 0.0 else 0.0
+            left = max(0.0, left - cost[i] * q[i])
+        return float(g @ q), q
+
+    def project(self, v: Any) -> Any:
+        cost = np.arange(1, v.size + 1) / v.size
+
+        def at(t: float) -> Any:
+            return np.clip(v - t * cost, 0.0, self.upper)
+
+        if cost @ at(0.0) <= self.budget:
+            return at(0.0)
+        return at(brentq(lambda t: cost @ at(t) - self.budget, 0.0, (v / cost).max() + 1.0, xtol=1e-15))
+
+    def center(self, dim: int) -> Any:
+        return np.zeros(dim)
+
+    def cvxpy(self, q: Any, size: Any) -> list[Any]:
+        return [q >= 0, q <= self.upper, np.arange(1, q.size + 1) @ q <= q.size * self.budget]
+
+
+@pytest.mark.parametrize("solver", ["auto", "clarabel"])
+@pytest.mark.parametrize("more", [None, ucm.NormBall(0.4)])
+def test_a_hull_with_weights_in_a_domain_without_a_jacobian_is_proven(solver: Any, more: Any) -> None:
+    D = Early(0.2, 0.3)
+    check_domain(D)
+    U = ucm.Hull(pos, weights=D if more is None else D & more) - ucm.Hull(neg)
+    plan = ucm.compile(U, X + 2.0 * Y[:, None], Y, solver=solver)
+    solution = plan.solve()
+    assert solution.status == "optimal" and plan.verify()
+    assert solution.certificate.relative_gap <= 1e-6
+
+
 class Overbid(ucm.extend.ConvexLoss):
     """The squared hinge with a conjugate that is too small: the dual point is above the primal one."""
 
