@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.optimize import brentq
 from typed import known
 
 import ucm
@@ -25,6 +26,7 @@ from ucm.extend import (
     SimplexDomain,
     Size,
     UncertaintySet,
+    VectorNode,
     value,
 )
 from ucm.testing import check_domain, check_set
@@ -271,6 +273,77 @@ def test_a_set_that_is_free_of_coordinates_has_kernels() -> None:
         assert_allclose(linear.w, ucm.solve(U, X, Y).w, atol=1e-5)
         plan = ucm.compile(U, X, Y, kernel="rbf")
         assert plan.solve().status == "optimal" and plan.verify()
+
+
+class Middle(VectorNode, RotationInvariant):
+    """The geometric median, whose weights of the samples depend on them."""
+
+    samples: Any
+
+    def evaluate(self, data: Any) -> Any:
+        x = data.X[self.samples.rows(data)]
+        x = x.toarray() if sparse.issparse(x) else x
+        z = x.mean(axis=0)
+        for _ in range(20):
+            share = 1.0 / np.linalg.norm(x - z, axis=1)
+            z = share @ x / share.sum()
+        return z
+
+    def formula(self, notation: Any) -> str:
+        return "middle"
+
+
+class Relative(Means):
+    """The segment with the length of its direction as a radius: a norm over coefficients is another one."""
+
+    def _mean(self, data: Any) -> Any:
+        c = super()._mean(data)
+        return c * (1.0 + np.linalg.norm(c))
+
+
+class Tail(Means):
+    """The segment, whose violation is computed from the coordinates."""
+
+    def evaluate(self, data: Any, q: Any) -> Any:
+        x, _ = super().evaluate(data, q)
+        return x, max(0.0, float(np.linalg.norm(x)) - 0.1)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(
+    "part", [ucm.Point(Middle(pos)), ucm.Ellipsoid(0.5 * Middle(pos), pos.cov, 0.1), Relative(0.2), Tail(0.2)]
+)
+def test_a_kernel_refuses_coefficients_that_depend_on_the_samples(part: Any, kernel: Any) -> None:
+    for U in (part - ucm.Hull(neg), (part & part) - ucm.Hull(neg), Wrapped(part) - ucm.Hull(neg)):
+        assert U.in_features() is None
+        with pytest.raises(ucm.CompositionError, match="coefficients that do not depend on X"):
+            ucm.compile(U, X, Y, kernel=kernel)
+        with pytest.raises(AssertionError, match="coefficients that do not depend on X"):
+            check_set(U)
+
+
+class Wrapped(Combination, RotationInvariant):
+    """The same set, as the only term of a sum."""
+
+    part: Any
+
+    def terms(self) -> Any:
+        return ((self.part, 1.0),)
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda n: np.zeros(n - 1), lambda n: [0.0] * n, lambda n: None, lambda n: np.full(n, np.nan)]
+)
+def test_a_statistic_that_is_no_vector_is_named(wrong: Any) -> None:
+    class Wrong(VectorNode):
+        def evaluate(self, data: Any) -> Any:
+            return wrong(data.n)
+
+    for model in (ucm.Hull(neg) - Wrong(), ucm.Hinge() + ucm.L2() + ucm.LinearConstraint([Wrong()], ub=1.0)):
+        with pytest.raises(ucm.CompositionError, match=r"Wrong\(\): evaluate: expected an array of 3 finite"):
+            ucm.compile(model, X, Y)
+    with pytest.raises(AssertionError, match=r"Wrong\(\): evaluate"):
+        check_set(ucm.Hull(neg) - Wrong())
 
 
 def test_properties_of_a_node_follow_from_its_children() -> None:
@@ -530,6 +603,49 @@ def test_a_domain_with_the_abstract_methods_only_is_solved() -> None:
 
 
 # --- what is wrong with one's own, and what messages say first -------------------------------------
+class Early(ucm.extend.Domain, ucm.extend.Projectable):
+    """{q : 0 <= q_i <= upper, sum_i i q_i <= N budget}, with a projection and without its Jacobian."""
+
+    upper: Any
+    budget: Any
+
+    def support(self, g: Any) -> Any:
+        cost, left = np.arange(1, g.size + 1) / g.size, self.budget
+        q = np.zeros(g.size)
+        for i in np.argsort(-g / cost):
+            q[i] = min(self.upper, left / cost[i]) if g[i] > 0.0 else 0.0
+            left = max(0.0, left - cost[i] * q[i])
+        return float(g @ q), q
+
+    def project(self, v: Any) -> Any:
+        cost = np.arange(1, v.size + 1) / v.size
+
+        def at(t: float) -> Any:
+            return np.clip(v - t * cost, 0.0, self.upper)
+
+        if cost @ at(0.0) <= self.budget:
+            return at(0.0)
+        return at(brentq(lambda t: cost @ at(t) - self.budget, 0.0, (v / cost).max() + 1.0, xtol=1e-15))
+
+    def center(self, dim: int) -> Any:
+        return np.zeros(dim)
+
+    def cvxpy(self, q: Any, size: Any) -> list[Any]:
+        return [q >= 0, q <= self.upper, np.arange(1, q.size + 1) @ q <= q.size * self.budget]
+
+
+@pytest.mark.parametrize("solver", ["auto", "clarabel"])
+@pytest.mark.parametrize("more", [None, ucm.NormBall(0.4)])
+def test_a_hull_with_weights_in_a_domain_without_a_jacobian_is_proven(solver: Any, more: Any) -> None:
+    D = Early(0.2, 0.3)
+    check_domain(D)
+    U = ucm.Hull(pos, weights=D if more is None else D & more) - ucm.Hull(neg)
+    plan = ucm.compile(U, X + 2.0 * Y[:, None], Y, solver=solver)
+    solution = plan.solve()
+    assert solution.status == "optimal" and plan.verify()
+    assert solution.certificate.relative_gap <= 1e-6
+
+
 class Overbid(ucm.extend.ConvexLoss):
     """The squared hinge with a conjugate that is too small: the dual point is above the primal one."""
 

@@ -9,7 +9,13 @@ from typing import Any
 
 from ucm.compiler.column_generation import ColumnGenerationLowering
 from ucm.compiler.generalised_nu_svm import GeneralisedNuSVMLowering
-from ucm.compiler.lowering import BoundModel, Lowering, check_features, in_its_space
+from ucm.compiler.lowering import (
+    BoundModel,
+    Lowering,
+    check_features,
+    check_statistics,
+    in_its_space,
+)
 from ucm.compiler.objective import BestSubsetLowering, FlipsLowering, ObjectiveLowering
 from ucm.compiler.out_of_core import (
     OutOfCoreHullsLowering,
@@ -196,6 +202,8 @@ def plan_of(
     with data.overflow_guard():
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram))
+        if data.source is None:
+            check_statistics(model, data)
         bound_model = BoundModel(model, data, gram, solver)
         offered = (lowering.candidates(bound_model) for lowering in LOWERINGS[bound_model.kind])
         return Plan.of(next(filter(None, offered)), began, model.params())

@@ -6,8 +6,9 @@ nothing of the form enters it but the answer of the solver.
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -17,9 +18,10 @@ from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound_data import Data
 from ucm.data.gram import Expansion, Gram
 from ucm.data.kernel_options import FeatureFunction
+from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
 from ucm.data.weights import EffectiveWeights
-from ucm.errors import CompositionError, DataError, ParameterError
+from ucm.errors import CompositionError, DataError, ParameterError, UCMError, brief
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.reference import Verification
 from ucm.evidence.support import vector_of
@@ -27,9 +29,12 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver, StandardForm, Status, checked
 from ucm.language import cvx as cp
+from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import by_lam
+from ucm.language.sets.combination import Combination
+from ucm.language.statistics.affine import VectorNode
 
 Form = TypeVar("Form", bound=StandardForm)
 
@@ -210,6 +215,80 @@ def check_features(declared: Node) -> None:
             "or Norm(2), derive a class of your own from ucm.extend.RotationInvariant, or use an "
             "approximation of the kernel, kernel_approx=500"
         )
+
+
+def extensions(declared: Node) -> Iterator[Node]:
+    """Yield the nodes of classes from outside of the library, for a `Combination` those of its terms."""
+    for node in declared.walk():
+        if type(node).__module__.partition(".")[0] == __name__.partition(".")[0]:
+            continue
+        if isinstance(node, Combination):
+            for U, _ in node.terms():
+                yield from extensions(U)
+        else:
+            yield node
+
+
+def check_statistics(declared: Node, data: Data) -> None:
+    """Raise `CompositionError` for a vector of a class from outside of the library, not of n numbers."""
+    for node in extensions(declared):
+        if isinstance(node, VectorNode):
+            v = node.evaluate(data)
+            numeric = isinstance(v, np.ndarray) and v.dtype.kind in "fiu"
+            if not numeric or v.shape != (data.n,) or not np.isfinite(v).all():
+                raise CompositionError(
+                    f"{node!r}: evaluate: expected an array of {data.n} finite numbers, one a feature, "
+                    f"got {brief(v)}; return one of shape ({data.n},)"
+                )
+
+
+_SAMPLED = 3  # features of the samples that show whether coefficients depend on X
+_SCALES = (0.1, 1.0, 1.0, 10.0)  # of the parameters of a set, for points inside and outside
+
+
+def check_combinations(declared: Node, data: Data) -> None:
+    """Raise `CompositionError` unless points combine the samples with coefficients that ignore X.
+
+    A kernel takes the points over unit vectors e_i in place of samples for these coefficients. A class from
+    outside of the library states the property only: its points c over the e_i are compared with its points
+    R'c over random samples, the rows of R, and its support function at the scores R d with that at d.
+    """
+    if not (nodes := list(extensions(declared))):
+        return
+    rng = np.random.default_rng(0)
+    R, d = rng.standard_normal((data.m, _SAMPLED)), rng.standard_normal(_SAMPLED)
+    features = data.with_coordinates(R)
+    by_rows = features.in_gram_space(Gram(Kernel("linear"), R))
+
+    def pairs(node: Node) -> Iterator[tuple[Any, Any]]:
+        """Yield pairs of numbers that are equal, of the unit vectors and of the features."""
+        over = (by_rows, features.over_samples)
+        if isinstance(node, VectorNode):
+            yield from ((R.T @ node.evaluate(unit), node.evaluate(features)) for unit in over)
+        if isinstance(node, UncertaintySet):
+            sizes, other = ([b.map.shape[1] for b in node.lower(at).blocks] for at in (features, by_rows))
+            yield other, sizes
+            for unit, scale in itertools.product(over, _SCALES):
+                q = [scale * rng.standard_normal(size) for size in sizes]
+                c, outside = node.evaluate(unit, iter(q))
+                x, violation = node.evaluate(features, iter(q))
+                yield from ((R.T @ c, x), (outside, violation))
+            yield node.support(by_rows, R @ d, {})[0], node.support(features, d, {})[0]
+
+    for node in nodes:
+        failure = None
+        try:
+            same = all(np.allclose(a, b, 1e-6, 1e-9) for a, b in pairs(node))
+        except UCMError:
+            raise
+        except Exception as error:  # of any kind: the class does not take unit vectors
+            same, failure = False, error
+        if not same:
+            raise CompositionError(
+                f"{node!r}: with a kernel, expected points that combine the samples with coefficients that "
+                "do not depend on X, got others; leave out the base RotationInvariant, and use an "
+                "approximation of the kernel, kernel_approx=500"
+            ) from failure
 
 
 class Lowering(ABC, Generic[Form]):

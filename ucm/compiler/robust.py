@@ -19,6 +19,7 @@ from ucm.compiler.lowering import (
     Recovered,
     Regime,
     Verdict,
+    check_combinations,
     check_features,
     warm_start_error,
 )
@@ -224,6 +225,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         model.set.dimension(data.n)
         beyond = "auto" if solver == "auto" else solver if requested_solvers(solver, UnitNorm) else None
         requested = solver if beyond is None or requested_solvers(solver, MinNorm) else "auto"
+        spanned = gram is None and solver == "auto" and _in_span(model, data)
+        if gram is not None or spanned:
+            check_combinations(model.set, data)
         centred = data if bound.hides_features else data.centred
         if centred is not data and ignores_origin(model.set, data.n):
             data = centred
@@ -236,7 +240,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
                 )
             rows = _by_rows(model, data, gram, requested)
             data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
-        elif solver == "auto" and _in_span(model, data):
+        elif spanned:
             data = data.in_feature_space(Gram(Kernel("linear"), data.X))
         why = model.set.infeasibility_reason(data)
         if why is not None:

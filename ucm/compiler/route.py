@@ -43,6 +43,14 @@ def _in_seconds(form: MinNorm | Composite) -> bool:
     return form.entries <= _INTERIOR
 
 
+def _too_large(form: MinNorm) -> bool:
+    """True if an interior-point method takes more than seconds.
+
+    Else it comes first for coupled blocks without Jacobians, as the subproblems take 400,000 iterations.
+    """
+    return not _in_seconds(form)
+
+
 def _small(form: MinNorm | Composite) -> bool:
     """True if a minimum-norm form is small enough for a splitting method; False for losses."""
     return isinstance(form, MinNorm) and form.entries <= _SPLITTING
@@ -168,7 +176,7 @@ ROUTES = (
         _by_products,
     ),
     Route(solvers.APG(), "any size: one pass an iteration, exact projections"),
-    Route(solvers.ALM(solvers.APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(solvers.ALM(solvers.APG()), "coupled blocks: augmented Lagrangian around APG", _too_large),
     Route(solvers.SMO(), "inner products only: pairs on rows of the Gram matrix as needed", _by_pairs),
     Route(_PROGRAM, "linear programs: norms 1 and inf of w, piecewise linear losses and penalties"),
     Route(

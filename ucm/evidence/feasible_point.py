@@ -6,7 +6,8 @@ domains and `B q + o = 0` the couplings, the member of the lowered set nearest t
 
     psi(mu) = sum_k max over p in D_k of { <B_k' mu, p> - ||p - q_k||^2 / (2 s_k) } + <o, mu>,
 
-by semismooth Newton steps: its gradient is `B p + o`. Membership of the point is
+by semismooth Newton steps: its gradient is `B p + o`. A projection without a Jacobian has one by
+differences, or the identity, the largest Jacobian, among many parameters. Membership of the point is
 then checked by the definition of the set, not by the lowering.
 """
 
@@ -27,7 +28,7 @@ from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import INSIDE, Monitor, time_of
 from ucm.language import cvx as cp
-from ucm.language.contracts import ROUNDING, LoweredSet, Projectable, SemiSmooth, UncertaintySet
+from ucm.language.contracts import ROUNDING, Jacobian, LoweredSet, Projectable, SemiSmooth, UncertaintySet
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
@@ -45,6 +46,8 @@ _ENTRIES = 20_000_000  # of the maps of such couplings
 _ROTATION = 2e8  # multiplications of a QR factor of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
 _STEPS = 60
+_DIFFERENCES = 1000  # parameters of a block up to which their projections cost less than more steps
+_STEP = 1e-7  # of the largest parameter: the step of a difference
 _GRACE = 0.1  # seconds
 _PER_ENTRY = 3e-8  # seconds for each stored entry, of about 100 products with the samples
 _RIDGE = 1e-14  # of the systems, whose terms have the size 1: dependent equations take no part
@@ -145,7 +148,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec], rotated: bool = False) -> list
     parameters = columns(form)
     if rotated and (fewer or form.coupled * parameters * min(form.coupled, parameters) > _ROTATION):
         return None
-    domains = [b.domain for b in image.blocks if isinstance(b.domain, SemiSmooth)]
+    domains = [b.domain for b in image.blocks if isinstance(b.domain, Projectable)]
     entries = sum(B.entries for c in form.couplings for _, B in c.terms)
     if form.coupled > _ORDER or entries > _ENTRIES or len(domains) < len(q):
         return None
@@ -182,7 +185,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec], rotated: bool = False) -> list
             best = size, p
         if size <= _MET * math.sqrt(mu.size) or monitor.timed_out:
             break
-        J = [D.jacobian(v) for D, v in zip(domains, arguments(mu), strict=True)]
+        J = [_jacobian(D, v, monitor) for D, v in zip(domains, arguments(mu), strict=True)]
         try:
             with time_of(monitor):
                 d, _, _ = systems.step(J, s, ridge, g)
@@ -199,6 +202,21 @@ def _nearest(image: LoweredSet, q: Sequence[Vec], rotated: bool = False) -> list
         mu = mu + line_search(slope, (mu, d), float(g @ d)) * d
         p, g = at(mu)
     return best[1]
+
+
+def _jacobian(D: Projectable, v: Vec, monitor: Monitor) -> Jacobian:
+    """Return the Jacobian of a projection at v, by differences if D has none; else a larger matrix, I."""
+    if isinstance(D, SemiSmooth):
+        return D.jacobian(v)
+    h = _STEP * (float(np.abs(v).max()) or 1.0)
+    columns = []
+    if v.size <= _DIFFERENCES:
+        p = D.project(v)
+        columns = [(D.project(v + e) - p) / h for e in h * np.eye(v.size) if not monitor.timed_out]
+    if len(columns) < v.size:
+        return Jacobian(np.ones(v.size), np.zeros((v.size, 0)), np.zeros((0, 0)))
+    values, U = np.linalg.eigh(0.5 * (np.array(columns) + np.array(columns).T))
+    return Jacobian(np.zeros(v.size), U, np.diag(np.clip(values, 0.0, 1.0)))
 
 
 # --- external points ---------------------------------------------------------------------------

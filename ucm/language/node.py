@@ -501,9 +501,11 @@ class Node(metaclass=Kind):
 class RotationInvariant(Node):
     """A node independent of the coordinates of the samples, which therefore has a kernel form.
 
-    For every isometry Q its set over the samples `Q x_i` is Q times its set over the x_i: it uses linear
-    combinations and inner products of the samples only. Such a declaration can be used with a kernel, and in
-    coordinates of the span of the samples.
+    Its points are linear combinations of the samples, with coefficients that depend on labels, weights and
+    parameters, but not on X, nor on inner products or distances of samples. The mean has this property, the
+    geometric median has not. Such a declaration can be used with a kernel: there the samples are unit vectors
+    e_i, and its point over these is the vector of coefficients. `compile` and `ucm.testing.check_set` compare
+    it with the point over random samples.
 
     The property concerns the node without the nodes below it: a sum is invariant, a vector of numbers in it
     is not. A class without this base is taken to depend on the features.

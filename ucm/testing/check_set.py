@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ucm.compiler.lowering import check_combinations, check_statistics
 from ucm.data.bound_data import Data, bind
 from ucm.data.linear_map import Vec
+from ucm.errors import CompositionError
 from ucm.export.cvxpy_codegen import fitting_dimension
 from ucm.language import cvx as cp
 from ucm.language.contracts import LoweredSet, UncertaintySet
@@ -30,7 +32,8 @@ def check_set(
 ) -> None:
     """Check that `lower`, `evaluate`, `support` and `cvxpy` of an uncertainty set describe one set.
 
-    `cvxpy` is its definition.
+    `cvxpy` is its definition. For a set with a kernel form its points must combine the samples with
+    coefficients that do not depend on X.
 
     Parameters
     ----------
@@ -66,6 +69,12 @@ def check_set(
         X = rng.standard_normal((9, fitting_dimension(U, 3))) + y[:, None]
         subgroup = groups_in_turn(U, 9)
     data = bind(X, y, subgroup=subgroup)
+    try:
+        check_statistics(U, data)
+        if U.in_features() is None:
+            check_combinations(U, data)
+    except CompositionError as error:
+        raise AssertionError(str(error)) from error
     why = U.infeasibility_reason(data)
     if why is not None:
         raise AssertionError(f"{why}; check_set needs samples for which the set has points")
