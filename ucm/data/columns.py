@@ -22,8 +22,8 @@ _NO_FEATURES = (
 
 
 def text_names(columns: Iterable[object] | None) -> list[str] | None:
-    """Return the names of columns; None unless all are strings."""
-    names = list(columns or ())
+    """Return the names of columns; None without columns, and unless all are strings."""
+    names = [] if columns is None else list(columns)  # an index of pandas has no truth value
     return [str(name) for name in names] if names and all(isinstance(name, str) for name in names) else None
 
 
