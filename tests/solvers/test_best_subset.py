@@ -128,6 +128,30 @@ def test_a_hinge_over_thirty_features_is_proven_to_a_percent() -> None:
     assert sol.status == "optimal" and sol.certificate.kind == "global" and np.count_nonzero(sol.w) == 5
 
 
+@pytest.mark.parametrize(("loss", "c", "size"), [(ucm.SquaredHinge(), 1e-8, 1.0), (ucm.Logistic(), 0.1, 1e6)])
+def test_small_weights_of_the_squared_norm_and_large_features(loss: Any, c: float, size: float) -> None:
+    X, y = samples(m=20, n=3, seed=4)
+    X[:, 1:] *= size
+    sol = ucm.solve((loss + c * ucm.L2() + ucm.Cardinality(1)).with_intercept(None), X, y)
+    unit = np.array([1.0, size, size])
+    best = min(
+        ucm.solve((loss + c / unit[j] ** 2 * ucm.L2()).with_intercept(None), X[:, [j]] / unit[j], y).objective
+        for j in range(3)
+    )
+    assert sol.status == "optimal"
+    assert_allclose(sol.objective, best, rtol=2e-6)
+
+
+def test_a_part_without_shares_of_the_features() -> None:
+    X, y = samples(m=30, n=4, seed=1)
+    form: Any = ucm.compile(ucm.Logistic() + 0.1 * ucm.L2() + ucm.Cardinality(1), X, y).lowering.form
+    problems = _Cuts(form, ucm.solvers.ProxNewton(), None, Monitor(tol=1e-6))
+    answer, height = problems._at(np.zeros(4))
+    share = np.mean(y > 0.0)
+    assert not answer.plane[0].any()
+    assert_allclose(height, -30 * (share * np.log(share) + (1 - share) * np.log(1 - share)), rtol=1e-6)
+
+
 def test_included_and_excluded_features() -> None:
     X, y = samples(seed=3)
     model = ucm.Hinge() + 0.2 * ucm.L2()

@@ -41,6 +41,7 @@ _ROUNDING = 1e-9  # distance of a share from 0 and 1 that counts as 0
 _WHOLE = Part()  # of the problem
 _AHEAD = 0.3  # of the way to the least shares under the cuts, where the next cut is made
 _CUTS = 40  # of one part
+_STEEPEST = 1e12  # entry of a cut: HiGHS takes none above 1e15, and bounds are computed from the dual points
 _OUT, _IN = 2, 3  # how many features of a support leave it for how many others, one for one
 
 
@@ -180,12 +181,15 @@ class _Cuts(_Envelopes):
             if found < height:
                 height, best, answer = found, s, w
         used = np.flatnonzero(weights)
-        slopes = weights[used] @ np.stack([self.cuts[k] for k in used]) if used.size else None
-        return self.better(node, answer, slopes)
+        node = self.better(node, answer, answer.slopes)
+        if used.size == 0:
+            return node
+        return self.better(node, answer, weights[used] @ np.stack([self.cuts[k] for k in used]))
 
     def _at(self, s: Vec) -> tuple[Answer, float]:
         """Return the w of the least f(s), and f(s); add its cut."""
         G, used = self.form.G, np.flatnonzero(s > _ROUNDING)
+        used = used if used.size else np.arange(1)  # a column of zeros stands for none
         root, w = np.sqrt(s[used]), np.zeros(G.n)
         X = G.X[:, used] * root if isinstance(G.X, np.ndarray) else (G.X[:, used] * root).tocsr()
         scaled = replace(G, X=X)
@@ -202,10 +206,8 @@ class _Cuts(_Envelopes):
     def _cut(self, slopes: Vec, height: float, falls: Vec) -> None:
         """Add the cut `height - falls's` of a dual point to the program."""
         self.unit = self.unit or abs(height) or 1.0
-        at = np.arange(falls.size + 1)
-        self.program.rows(
-            [(at, np.append(falls / self.unit, 1.0)[None])], height / self.unit, np.array([np.inf])
-        )
+        at, entries = np.arange(falls.size + 1), np.minimum(falls / self.unit, _STEEPEST)
+        self.program.rows([(at, np.append(entries, 1.0)[None])], height / self.unit, np.array([np.inf]))
         self.cuts.append(slopes)
 
     def _least(self, support: KSupport) -> tuple[Vec, Vec, float] | None:
