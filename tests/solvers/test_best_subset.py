@@ -152,6 +152,14 @@ def test_a_part_without_shares_of_the_features() -> None:
     assert_allclose(height, -30 * (share * np.log(share) + (1 - share) * np.log(1 - share)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e7])
+@pytest.mark.parametrize("loss", [ucm.Hinge(2), ucm.LeastSquares() + 100 * ucm.Hinge(on=ucm.neg)], ids=repr)
+def test_features_of_other_sizes_and_several_losses(loss: Any, size: float) -> None:
+    X, y = samples(m=12, n=3, seed=9)
+    sol = ucm.solve(loss + 0.5 * ucm.L2() + ucm.Cardinality(1), X * [size, 1.0, 1e-3 * size], y)
+    assert sol.status == "optimal" and np.count_nonzero(sol.w) == 1
+
+
 def test_included_and_excluded_features() -> None:
     X, y = samples(seed=3)
     model = ucm.Hinge() + 0.2 * ucm.L2()

@@ -600,8 +600,8 @@ class BestSubset:
 
     Attributes
     ----------
-    G : the composite, with the squared l2 norm if that is its only penalty, else with the convex envelope
-        `KSupport`, which is equal at every such w
+    G : the composite, with the squared l2 norm if that is its only penalty and the loss is one, else with the
+        convex envelope `KSupport`, which is equal at every such w
     relaxed : the penalties of G with the envelope
     support : the envelope, with k and the features that are included and excluded from the start
     """
@@ -615,7 +615,8 @@ class BestSubset:
         """Return the form of a composite with one term `c KSupport(k)`."""
         terms = [split_scalar(R) for R in relaxed.penalties]
         c, support = next((c, R) for c, R in terms if isinstance(R, KSupport))
-        alone = len(terms) == 1 and relaxed.tilt is None
+        # dual points of several losses are split at the margins of their w: combined ones have none
+        alone = len(terms) == len(relaxed.losses) == 1
         G = replace(relaxed, penalties=(multiplied(c, L2()),)) if alone else relaxed
         return cls(G, relaxed.penalties, support)
 

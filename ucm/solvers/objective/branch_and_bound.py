@@ -5,7 +5,8 @@ one of the global optimum. Parts of the problem, with some features among the k 
 envelopes too, and larger bounds. The part with the least bound is divided first.
 
 The squared k-support norm is the least `sum_j w_j^2 / s_j` over shares s of the features, 0 <= s_j <= 1 with
-the sum k. If it is the only penalty, c times it, the envelope is the least over s of a convex function f,
+the sum k. If c times it is the only penalty, of one loss, the envelope is the least over s of a convex
+function f,
 
     f(s) = min over w, b of loss + c sum_j w_j^2 / s_j = max over a of h(a) - sum_j s_j z_j(a)^2 / (4 c),
 
@@ -41,7 +42,7 @@ _ROUNDING = 1e-9  # distance of a share from 0 and 1 that counts as 0
 _WHOLE = Part()  # of the problem
 _AHEAD = 0.3  # of the way to the least shares under the cuts, where the next cut is made
 _CUTS = 40  # of one part
-_STEEPEST = 1e12  # entry of a cut: HiGHS takes none above 1e15, and bounds are computed from the dual points
+_STEEPEST = 1e6  # fall of a cut, in units: with a larger one it is far below all others at any share
 _OUT, _IN = 2, 3  # how many features of a support leave it for how many others, one for one
 
 
@@ -180,11 +181,10 @@ class _Cuts(_Envelopes):
             w, found = self._at(s)
             if found < height:
                 height, best, answer = found, s, w
-        used = np.flatnonzero(weights)
-        node = self.better(node, answer, answer.slopes)
-        if used.size == 0:
-            return node
-        return self.better(node, answer, weights[used] @ np.stack([self.cuts[k] for k in used]))
+        node, used = self.better(node, answer, answer.slopes), np.flatnonzero(weights)
+        if used.size:  # the combination is better where the program has it to rounding
+            node = self.better(node, answer, weights[used] @ np.stack([self.cuts[k] for k in used]))
+        return node
 
     def _at(self, s: Vec) -> tuple[Answer, float]:
         """Return the w of the least f(s), and f(s); add its cut."""
