@@ -686,6 +686,24 @@ def test_a_lowering_does_not_prove_an_empty_set() -> None:
         Plan.of((WithoutBall(rest + ucm.Ball(0, 0.1), rest, 0.1),)).solve()
 
 
+@pytest.mark.parametrize("other", [ucm.NormBall(0.6), ucm.Box(0.0, 0.5)])
+def test_the_check_takes_intersections_to_the_accuracy_of_their_programs(other: Any) -> None:
+    check_domain(Early(0.5, 0.3) & other, dims=(1, 2, 5), samples=False)
+    check_domain(ucm.NormBall(0.6) & other, dims=(1, 5), samples=False)
+
+
+class Sizeless(ucm.NormBall):
+    """Its constraints ignore the size that they are given."""
+
+    def cvxpy(self, q: Any, size: Any) -> list[Any]:
+        return super().cvxpy(q, value(self.radius))
+
+
+def test_the_check_names_constraints_without_the_size() -> None:
+    with pytest.raises(AssertionError, match="depends on the size"):
+        check_domain(Sizeless(0.5), dims=(2,), samples=False)
+
+
 class Unsettled(WithoutBall):
     """Every fallback of its solver runs."""
 
