@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
+from ucm.compiler.lowering import Lowering
+from ucm.compiler.plan import Plan
+from ucm.compiler.robust import DistanceLowering, minimum_norm
+from ucm.data.bound_data import bind
 from ucm.extend import (
     Block,
     Capped,
@@ -644,6 +649,74 @@ def test_a_hull_with_weights_in_a_domain_without_a_jacobian_is_proven(solver: An
     solution = plan.solve()
     assert solution.status == "optimal" and plan.verify()
     assert solution.certificate.relative_gap <= 1e-6
+
+
+class WithoutBall(Lowering[Any]):
+    """The lowering of `V + Ball(0, r)` to the nearest point of V."""
+
+    def __init__(self, U: UncertaintySet, rest: UncertaintySet, radius: float) -> None:
+        self.model, self.data, self.requested = ucm.RobustMargin(U), bind(X, Y), "auto"
+        self.whole, self.radius = DistanceLowering(self.model, self.data), radius
+        self.form = minimum_norm(ucm.RobustMargin(rest), self.data)
+
+    def describe(self) -> Any:
+        return self.whole.describe()
+
+    def certify(self, answer: Any, tol: float) -> Any:
+        x = self.form.matvec(answer.q)
+        ball = -x * min(1.0, self.radius / np.linalg.norm(x))
+        return self.whole.certify(replace(answer, q=[*answer.q, ball]), tol)
+
+    def certify_external(self, external: Any) -> Any:
+        return self.whole.certify_external(external)
+
+    def recover(self, proof: Any, bias_rule: str) -> Any:
+        return self.whole.recover(proof, bias_rule)
+
+    def reference(self, at: Any, scaled: bool) -> Any:
+        return self.whole.reference(at, scaled)
+
+    def verify(self, solution: Any, tol: float, **options: Any) -> Any:
+        return self.whole.verify(solution, tol, **options)
+
+
+def test_a_lowering_does_not_prove_an_empty_set() -> None:
+    rest = ucm.Hull(pos, weights=ucm.CappedSimplex(0.001)) - ucm.Hull(neg)
+    with pytest.raises(ucm.EmptySetError, match="cap"):
+        Plan.of((WithoutBall(rest + ucm.Ball(0, 0.1), rest, 0.1),)).solve()
+
+
+@pytest.mark.parametrize("other", [ucm.NormBall(0.6), ucm.Box(0.0, 0.5)])
+def test_the_check_takes_intersections_to_the_accuracy_of_their_programs(other: Any) -> None:
+    check_domain(Early(0.5, 0.3) & other, dims=(1, 2, 5), samples=False)
+    check_domain(ucm.NormBall(0.6) & other, dims=(1, 5), samples=False)
+
+
+class Sizeless(ucm.NormBall):
+    """Its constraints ignore the size that they are given."""
+
+    def cvxpy(self, q: Any, size: Any) -> list[Any]:
+        return super().cvxpy(q, value(self.radius))
+
+
+def test_the_check_names_constraints_without_the_size() -> None:
+    with pytest.raises(AssertionError, match="depends on the size"):
+        check_domain(Sizeless(0.5), dims=(2,), samples=False)
+
+
+class Unsettled(WithoutBall):
+    """Every fallback of its solver runs."""
+
+    def settled(self, proof: Any, tol: float) -> bool:
+        return False
+
+
+def test_a_fallback_starts_from_blocks_of_the_form() -> None:
+    rest = ucm.models.nu_svm(0.6)
+    U = rest + ucm.Ball(0, 0.1)
+    solution = Plan.of((Unsettled(U, rest, 0.1),)).solve()
+    assert solution.status == "optimal"
+    assert_allclose(solution.objective, ucm.solve(U, X, Y).objective, rtol=1e-5)
 
 
 class Overbid(ucm.extend.ConvexLoss):

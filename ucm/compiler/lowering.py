@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound_data import Data
@@ -260,7 +261,7 @@ def check_combinations(declared: Node, data: Data) -> None:
     features = data.with_coordinates(R)
     by_rows = features.in_gram_space(Gram(Kernel("linear"), R))
 
-    def pairs(node: Node) -> Iterator[tuple[Any, Any]]:
+    def pairs(node: Node) -> Iterator[tuple[ArrayLike, ArrayLike]]:
         """Yield pairs of numbers that are equal, of the unit vectors and of the features."""
         over = (by_rows, features.over_samples)
         if isinstance(node, VectorNode):

@@ -248,11 +248,11 @@ class Plan:
         remaining_solvers = fallbacks(lowering.form, self.solver, lowering.requested)
         solver, answers = self._run_solver(monitor, start, starts, remaining_solvers)
         proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
-        proof = min(proofs, key=lambda proof: proof.certificate.primal)
+        proof, start = min(zip(proofs, answers, strict=True), key=lambda pair: pair[0].certificate.primal)
         further = lowering.after_proof(proof, monitor)
         if further is not None:
             return self._continue(further, monitor, warm_start, starts, bias_rule)
-        solver, proof = self._run_fallbacks(solver, proof, monitor, remaining_solvers)
+        solver, proof = self._run_fallbacks(solver, proof, start, monitor, remaining_solvers)
         ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.start_objectives
         return self._solution(solver.name, proof, monitor, bias_rule, ends, starts)
 
@@ -288,26 +288,29 @@ class Plan:
                     raise
 
     def _run_fallbacks(
-        self, solver: Solver, proof: Proof, monitor: Monitor, remaining_solvers: Iterator[Solver]
+        self, solver: Solver, proof: Proof, start: Answer, monitor: Monitor, solvers: Iterator[Solver]
     ) -> tuple[Solver, Proof]:
-        """Run the remaining solvers, each from the best answer, until a proof or a limit."""
+        """Run the remaining solvers until a proof or a limit, each from `start`, the best answer of the form.
+
+        The answer of the proof may have other blocks, those of the declaration.
+        """
         lowering = self.lowering
         while (
             not lowering.settled(proof, monitor.tol)
             and proof.answer.status not in _DONE
             and monitor.may_continue
             and not monitor.timed_out
-            and (tried := next(remaining_solvers, None)) is not None
+            and (tried := next(solvers, None)) is not None
         ):
             try:
-                answer = _stopped_by(lowering.run(tried, monitor, proof.answer, 1)[0], monitor)
+                answer = _stopped_by(lowering.run(tried, monitor, start, 1)[0], monitor)
                 again = lowering.certify(answer, monitor.tol)
             except SolverError:  # the previous answer stays the best
                 continue
             gaps = [abs(each.certificate.relative_gap) for each in (proof, again)]
             if answer.status == "infeasible" or lowering.settled(again, monitor.tol) or gaps[1] < gaps[0]:
                 monitor.record_fallback(tried.name, solver.name)
-                solver, proof = tried, again
+                solver, proof, start = tried, again, answer
         return solver, proof
 
     def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> tuple[Certificate, Verdict]:

@@ -212,6 +212,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         requested: str | Solver = "auto",
         beyond: str | Solver | None = "auto",
     ) -> None:
+        why = model.set.infeasibility_reason(data)
+        if why is not None:
+            raise EmptySetError(why)
         self.model, self.data, self.requested, self.beyond = model, data, requested, beyond
         self.image = self.form = minimum_norm(model, data)
         self._cached_regime: Regime | None = None
@@ -242,9 +245,6 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
         elif spanned:
             data = data.in_feature_space(Gram(Kernel("linear"), data.X))
-        why = model.set.infeasibility_reason(data)
-        if why is not None:
-            raise EmptySetError(why)
         return (DistanceLowering(model, data, requested, beyond),)
 
     @property

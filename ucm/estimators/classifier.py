@@ -630,7 +630,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
             The model is not `loss + penalty` with the loss `Logistic()` of all samples.
         """
         model = self.declared_model
-        if not isinstance(model, Objective) or not _logistic(model):
+        if not _logistic(model):
             raise AttributeError(
                 f"Classifier.predict_proba: needs the loss Logistic(), and the model is {model!r}; calibrate "
                 "its decision values: sklearn.calibration.CalibratedClassifierCV(Classifier(...))"
@@ -664,7 +664,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, Versioned):
                 f"to_sklearn: expected a model without an offset of the scores, got {brief(model)}; "
                 "scikit-learn has none, so add it to decision_function"
             )
-        return exported(self, isinstance(model, Objective) and _logistic(model))
+        return exported(self, _logistic(model))
 
     def _sigmoids(self, X: object, **per_sample: object) -> NDArray[np.float64]:
         if is_dask(X):
@@ -683,7 +683,7 @@ def _one_or_list(items: Sequence[Any]) -> Any:
     return items[0] if len(items) == 1 else list(items)
 
 
-def _logistic(model: Objective) -> bool:
+def _logistic(model: Node) -> bool:
     """True if the loss is a scalar multiple of `Logistic()` over all samples."""
-    loss: Any = split_scalar(model.loss)[1]
+    loss: Any = split_scalar(getattr(model, "loss", None))[1]
     return type(loss) is Logistic and loss.on is None

@@ -509,7 +509,7 @@ class Block:
     weight: float = 0.0
     parts: tuple[tuple[slice, Block], ...] = ()
 
-    def weighing(self, c: float, **fields: Any) -> Block:
+    def weighing(self, c: float, **fields: object) -> Block:
         """Return the block with `weight` multiplied by c, also in `parts`, and with other new fields."""
         parts = tuple((where, b.weighing(c)) for where, b in self.parts)
         return replace(self, weight=c * self.weight, parts=parts, **fields)

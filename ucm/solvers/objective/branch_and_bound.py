@@ -21,7 +21,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -149,8 +149,14 @@ class _Cuts(_Envelopes):
     cuts : the dual points of the cuts
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(
+        self,
+        form: BestSubset,
+        solver: Solver[Composite],
+        fallback: Solver[Composite] | None,
+        monitor: Monitor,
+    ) -> None:
+        super().__init__(form, solver, fallback, monitor)
         self.program, self.cuts, self.unit = LinearProgram(presolve="off"), list[Vec](), 0.0
         n = self.form.G.n
         self.program.columns(n, 0.0, 1.0)
