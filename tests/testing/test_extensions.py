@@ -625,7 +625,7 @@ class Early(ucm.extend.Domain, ucm.extend.Projectable):
     def project(self, v: Any) -> Any:
         cost = np.arange(1, v.size + 1) / v.size
 
-        def at(t: float) -> Any:
+        def at(t: Any) -> Any:
             return np.clip(v - t * cost, 0.0, self.upper)
 
         if cost @ at(0.0) <= self.budget:
