@@ -179,6 +179,8 @@ class _Cuts(_Envelopes):
             w, found = self._at(s)
             if found < height:
                 height, best, answer = found, s, w
+            if not self.cuts:  # the same shares would be next
+                break
         used = np.flatnonzero(weights)
         slopes = weights[used] @ np.stack([self.cuts[k] for k in used]) if used.size else None
         return self.better(node, answer, slopes)
@@ -187,7 +189,8 @@ class _Cuts(_Envelopes):
         """Return the w of the least f(s), and f(s); add its cut."""
         G, used = self.form.G, np.flatnonzero(s > _ROUNDING)
         root, w = np.sqrt(s[used]), np.zeros(G.n)
-        X = G.X[:, used] * root if isinstance(G.X, np.ndarray) else (G.X[:, used] * root).tocsr()
+        part = G.X[:, used]
+        X = part * root if isinstance(part, np.ndarray) else part.multiply(root).tocsr()
         scaled = replace(G, X=X)
         answer = InnerSession(self.solver, self.fallback, scaled, self.monitor).solve(scaled, self.tol)
         v, b = answer.plane
