@@ -191,7 +191,7 @@ class _Cuts(_Envelopes):
         root, w = np.sqrt(s[used]), np.zeros(G.n)
         part = G.X[:, used]
         X = part * root if isinstance(part, np.ndarray) else part.multiply(root).tocsr()
-        scaled = replace(G, X=X)
+        scaled = replace(G, X=X, stored=G.unit_entries)
         answer = InnerSession(self.solver, self.fallback, scaled, self.monitor).solve(scaled, self.tol)
         v, b = answer.plane
         w[used] = root * v
