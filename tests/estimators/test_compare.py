@@ -156,6 +156,12 @@ def test_several_sizes_classes_and_jobs() -> None:
         ({"models": [ucm.Simplex()]}, ucm.CompositionError, "compare"),
         ({"y": Y[:-1]}, ucm.DataError, "one label for each"),
         ({"y": np.ones(60)}, ucm.DataError, "two classes"),
+        pytest.param(
+            {"y": np.where(Y > 0, np.inf, 0.0)},
+            ucm.DataError,
+            "infinity",
+            marks=pytest.mark.filterwarnings("ignore:invalid value encountered in cast"),  # of scikit-learn
+        ),
         ({"cv": 1}, ucm.ParameterError, "cv is a number of folds"),
         ({"scoring": "colour"}, ucm.ParameterError, "scoring='colour' is no score of Fails"),
         ({"scoring": ["accuracy"]}, ucm.ParameterError, "scoring"),

@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from typed import known
 
 import ucm
@@ -19,7 +20,7 @@ from ucm.evidence.objective import certify_parts, covers
 from ucm.extend import Penalty, SubtractedPart
 from ucm.forms.bound import FeatureNormal
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import DifferenceOfConvex
+from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solver import Answer, Part, Solver
 from ucm.solvers.objective.branch_and_bound import _Cuts, _Node
 from ucm.testing import check_penalty
@@ -119,6 +120,38 @@ def test_cuts_prove_the_value_of_the_envelope() -> None:
     sol = ucm.solve(model, X, y)
     assert sol.status == "optimal"
     assert_allclose(sol.objective, over_supports(X, y, LOSSES[ucm.Hinge()], 3, 0.2)[0], rtol=2e-6)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+def test_sparse_samples_have_the_optimum_of_dense_ones(kind: Callable) -> None:
+    X, y = samples(seed=4)
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    sol = ucm.solve(ucm.Hinge() + 0.2 * ucm.L2() + ucm.Cardinality(2), kind(X), y)
+    assert sol.status == "optimal"
+    assert_allclose(sol.objective, over_supports(X, y, LOSSES[ucm.Hinge()], 2, 0.2)[0], rtol=2e-6)
+
+
+class _WithoutSlopes(Solver[Composite]):
+    """A solver that ends at once, as at a time limit, and counts its problems."""
+
+    name = "without slopes"
+    count = 0
+
+    def refuse(self, form: Composite) -> str | None:
+        return None
+
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        self.count += 1
+        return Answer(w=np.zeros(form.n), b=0.0).interrupted()
+
+
+def test_shares_without_a_dual_point_are_tried_once() -> None:
+    X, y = samples()
+    form: Any = ucm.compile(ucm.Hinge() + 0.2 * ucm.L2() + ucm.Cardinality(3), X, y).lowering.form
+    solver = _WithoutSlopes()
+    root = _Node(-np.inf, 0, Part(), np.zeros(40), Answer(w=np.zeros(6), b=0.0))
+    found = _Cuts(form, solver, None, Monitor()).bound(root, np.inf, lambda _: False)
+    assert found.bound == -np.inf and solver.count == 1
 
 
 def test_a_hinge_over_thirty_features_is_proven_to_a_percent() -> None:

@@ -1380,6 +1380,20 @@ def test_compiled_steps_against_the_twin(loss: str, walls: float, ridge: float) 
     assert monitor.systems == before and again.w == pytest.approx(w, abs=1e-4)
 
 
+def test_passes_of_compiled_steps_are_over_the_bound_data() -> None:
+    """Margins in coordinates of the span of 30 samples cost 30 of 300 features."""
+    from ucm.solvers.objective.dense_newton import DenseNewton
+
+    X, y = noisy(30, 30)
+    spent = []
+    for stored in (X.size, 10 * X.size):
+        form, monitor = Composite(X, y, (Logistic(),), (L2(),), stored=stored), Monitor(1e-8)
+        steps = DenseNewton.of(form)
+        assert steps is not None and steps.solve(form, monitor, (np.ones(30), 0.0), 50).slopes is not None
+        spent.append((monitor.passes, monitor.hessian_passes))
+    np.testing.assert_allclose(spent[1], np.array(spent[0]) / 10.0)
+
+
 @pytest.mark.parametrize(("loss", "weight"), [(Hinge(2), 0.5), (Logistic(), 4.0)], ids=repr)
 def test_compiled_steps_from_slopes_and_curvatures_of_1(loss: Any, weight: float) -> None:
     """These are the numbers of every sample at w = 0: only rows whose number is 0 are left out."""

@@ -187,6 +187,8 @@ class _Cuts(_Envelopes):
             w, found = self._at(s)
             if found < height:
                 height, best, answer = found, s, w
+            if not self.cuts:  # the same shares would be next
+                break
         node, used = self.better(node, answer, answer.slopes), np.flatnonzero(weights)
         if used.size:  # the combination is better where the program has it to rounding
             node = self.better(node, answer, weights[used] @ np.stack([self.cuts[k] for k in used]))
@@ -197,8 +199,9 @@ class _Cuts(_Envelopes):
         G, used = self.form.G, np.flatnonzero(s > _ROUNDING)
         used = used if used.size else np.arange(1)  # a column of zeros stands for none
         root, w = np.sqrt(s[used]), np.zeros(G.n)
-        X = G.X[:, used] * root if isinstance(G.X, np.ndarray) else (G.X[:, used] * root).tocsr()
-        scaled = replace(G, X=X)
+        part = G.X[:, used]
+        X = part * root if isinstance(part, np.ndarray) else part.multiply(root).tocsr()
+        scaled = replace(G, X=X, stored=G.unit_entries)
         answer = InnerSession(self.solver, self.fallback, scaled, self.monitor).solve(scaled, self.tol)
         v, b = answer.plane
         w[used] = root * v

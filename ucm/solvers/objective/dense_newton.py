@@ -69,7 +69,7 @@ class DenseNewton:
         z = np.append(*at)
         if not np.array_equal(z, self.z):
             self.t[:] = form.margins(*at)
-            monitor.passes += 0.5
+            monitor.passes += 0.5 * form.cost
         state, before = self.state, monitor.passes
         log, a = np.zeros(5), np.empty(self.X.shape[0])
         v, u = map(np.ascontiguousarray, (form.linear.margin, form.linear.normal))
@@ -78,7 +78,7 @@ class DenseNewton:
 
         def report() -> bool:
             value, gap, passes, _, steps = log.tolist()
-            monitor.passes = before + passes
+            monitor.passes = before + passes * form.cost
             return monitor.report(int(steps), value, gap)
 
         watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
@@ -93,7 +93,7 @@ class DenseNewton:
                 stopped = report()
                 state["most"] += 1
         monitor.systems += int(log[3])
-        monitor.hessian_passes += 0.5 * float(log[3]) * self.squares / self.X.size
+        monitor.hessian_passes += 0.5 * float(log[3]) * self.squares / self.X.size * form.cost
         if state["steps"] and not stopped:
             stopped = report()
         if not np.isfinite(z).all():
