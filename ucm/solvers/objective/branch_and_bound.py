@@ -172,6 +172,10 @@ class _Cuts(_Envelopes):
         support = self.form.support.confined(*node.part)
         s = support.shares(np.abs(node.answer.plane[0]))[0]
         free = support.free(s.size)
+        if not support.left or free.size <= support.left:  # its features are known: one cut is exact
+            s[free] = float(support.left > 0)
+            answer = self._at(s)[0]
+            return self.better(node, answer, answer.slopes)
         s[free] *= min(1.0, support.left / (float(s[free].sum()) or 1.0))  # it has them all if few are used
         height, best, answer, weights = np.inf, s, node.answer, np.zeros(0)
         for _ in range(_CUTS):
