@@ -145,14 +145,15 @@ class _Envelopes:
 class _Cuts(_Envelopes):
     """The problems of supports and parts with the squared l2 norm: cuts, and linear programs over shares.
 
-    program : over the shares and a height above all cuts, in units of the first value
+    program : over the shares and a height above all cuts, in units of the loss at w = 0
     cuts : the dual points of the cuts
     """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.program, self.cuts, self.unit = LinearProgram(presolve="off"), list[Vec](), 0.0
-        n = self.form.G.n
+        self.program, self.cuts = LinearProgram(presolve="off"), list[Vec]()
+        G, n = self.form.G, self.form.G.n
+        self.unit = G.loss(G.margins(np.zeros(n), 0.0)) or 1.0
         self.program.columns(n, 0.0, 1.0)
         self.program.columns(1, -np.inf, np.inf, 1.0)
         self.program.rows([(np.arange(n), np.ones((1, n)))], -np.inf, np.array([value(self.form.support.k)]))
@@ -181,15 +182,19 @@ class _Cuts(_Envelopes):
             w, found = self._at(s)
             if found < height:
                 height, best, answer = found, s, w
-        node, used = self.better(node, answer, answer.slopes), np.flatnonzero(weights)
-        if used.size:  # the combination is better where the program has it to rounding
+        used = np.flatnonzero(weights)
+        if used.size:
             node = self.better(node, answer, weights[used] @ np.stack([self.cuts[k] for k in used]))
+        if not enough(node.bound):  # the program rounds
+            answer = answer if height < np.inf else self._at(s)[0]
+            node = self.better(node, answer, answer.slopes)
         return node
 
     def _at(self, s: Vec) -> tuple[Answer, float]:
         """Return the w of the least f(s), and f(s); add its cut."""
         G, used = self.form.G, np.flatnonzero(s > _ROUNDING)
-        root, w = np.sqrt(s[used]), np.zeros(G.n)
+        used = used if used.size else np.zeros(1, dtype=np.intp)  # one feature, times 0
+        root, w = np.sqrt(np.maximum(s[used], 0.0)), np.zeros(G.n)
         X = G.X[:, used] * root if isinstance(G.X, np.ndarray) else (G.X[:, used] * root).tocsr()
         scaled = replace(G, X=X)
         answer = InnerSession(self.solver, self.fallback, scaled, self.monitor).solve(scaled, self.tol)
@@ -204,7 +209,6 @@ class _Cuts(_Envelopes):
 
     def _cut(self, slopes: Vec, height: float, falls: Vec) -> None:
         """Add the cut `height - falls's` of a dual point to the program."""
-        self.unit = self.unit or abs(height) or 1.0
         at = np.arange(falls.size + 1)
         self.program.rows(
             [(at, np.append(np.minimum(falls / self.unit, _STEEPEST), 1.0)[None])],
