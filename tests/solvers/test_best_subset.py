@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -186,7 +187,9 @@ def test_a_part_without_shares_of_the_features() -> None:
 
 
 @pytest.mark.parametrize("size", [1.0, 1e7])
-@pytest.mark.parametrize("loss", [ucm.Hinge(2), ucm.LeastSquares() + 100 * ucm.Hinge(on=ucm.neg)], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [ucm.Hinge(2), 0.5 * ucm.Logistic(), ucm.LeastSquares() + 100 * ucm.Hinge(on=ucm.neg)], ids=repr
+)
 def test_features_of_other_sizes_and_several_losses(loss: Any, size: float) -> None:
     X, y = samples(m=12, n=3, seed=9)
     sol = ucm.solve(loss + 0.5 * ucm.L2() + ucm.Cardinality(1), X * [size, 1.0, 1e-3 * size], y)
@@ -209,6 +212,14 @@ def test_a_part_of_known_features_takes_one_cut() -> None:
     )
     assert_allclose(bound, best, rtol=1e-5)
     assert len(problems.cuts) == 1
+
+
+def test_no_feature_is_of_use() -> None:
+    X = np.array([[2.25, 2.25, 1.5], [-1.375, -3.0, 1.5], [-0.625, -1.5, 1.5], [0.25, -1.25, 1.5]])
+    model = ucm.LeastSquares(on=ucm.neg) + 0.5 * ucm.L2() + ucm.Cardinality(3)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        sol = ucm.solve(model, X, [1, -1, -1, -1])  # w = 0 and b = -1 have no loss
+    assert sol.objective <= 1e-12
 
 
 def test_included_and_excluded_features() -> None:

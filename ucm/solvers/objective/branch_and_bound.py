@@ -145,7 +145,7 @@ class _Envelopes:
 class _Cuts(_Envelopes):
     """The problems of supports and parts with the squared l2 norm: cuts, and linear programs over shares.
 
-    program : over the shares and a height above all cuts, in units of the first value
+    program : over the shares and a height above all cuts, in units of the loss at w = 0
     cuts : the dual points of the cuts
     """
 
@@ -157,8 +157,9 @@ class _Cuts(_Envelopes):
         monitor: Monitor,
     ) -> None:
         super().__init__(form, solver, fallback, monitor)
-        self.program, self.cuts, self.unit = LinearProgram(presolve="off"), list[Vec](), 0.0
-        n = self.form.G.n
+        self.program, self.cuts = LinearProgram(presolve="off"), list[Vec]()
+        G, n = form.G, form.G.n
+        self.unit = G.loss(G.margins(np.zeros(n), 0.0)) or 1.0
         self.program.columns(n, 0.0, 1.0)
         self.program.columns(1, -np.inf, np.inf, 1.0)
         self.program.rows([(np.arange(n), np.ones((1, n)))], -np.inf, np.array([value(self.form.support.k)]))
@@ -193,16 +194,19 @@ class _Cuts(_Envelopes):
                 height, best, answer = found, s, w
             if not self.cuts:  # the same shares would be next
                 break
-        node, used = self.better(node, answer, answer.slopes), np.flatnonzero(weights)
-        if used.size:  # the combination is better where the program has it to rounding
+        used = np.flatnonzero(weights)
+        if used.size:
             node = self.better(node, answer, weights[used] @ np.stack([self.cuts[k] for k in used]))
+        if not enough(node.bound):  # the program rounds
+            answer = answer if height < np.inf else self._at(s)[0]
+            node = self.better(node, answer, answer.slopes)
         return node
 
     def _at(self, s: Vec) -> tuple[Answer, float]:
         """Return the w of the least f(s), and f(s); add its cut."""
         G, used = self.form.G, np.flatnonzero(s > _ROUNDING)
-        used = used if used.size else np.arange(1)  # a column of zeros stands for none
-        root, w = np.sqrt(s[used]), np.zeros(G.n)
+        used = used if used.size else np.zeros(1, dtype=np.intp)  # one feature, times 0
+        root, w = np.sqrt(np.maximum(s[used], 0.0)), np.zeros(G.n)
         part = G.X[:, used]
         X = part * root if isinstance(part, np.ndarray) else part.multiply(root).tocsr()
         scaled = replace(G, X=X, stored=G.unit_entries)
@@ -218,9 +222,9 @@ class _Cuts(_Envelopes):
 
     def _cut(self, slopes: Vec, height: float, falls: Vec) -> None:
         """Add the cut `height - falls's` of a dual point to the program."""
-        self.unit = self.unit or abs(height) or 1.0
-        at, entries = np.arange(falls.size + 1), np.minimum(falls / self.unit, _STEEPEST)
-        self.program.rows([(at, np.append(entries, 1.0)[None])], height / self.unit, np.array([np.inf]))
+        at, falls = np.arange(falls.size + 1), np.minimum(falls / self.unit, _STEEPEST)
+        height = min(height / self.unit, _STEEPEST)
+        self.program.rows([(at, np.append(falls, 1.0)[None])], height, np.array([np.inf]))
         self.cuts.append(slopes)
 
     def _least(self, support: KSupport) -> tuple[Vec, Vec, float] | None:
