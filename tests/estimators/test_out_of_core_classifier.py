@@ -103,7 +103,7 @@ def test_several_classes_over_rows(scheme: str, weight: Any) -> None:
     X, _ = samples(900)
     labels = np.array(["a", "b", "c"])[np.clip(np.round(X[:, 1]), -1, 1).astype(int) + 1]
     model = ucm.Logistic() + 0.5 * ucm.L2()
-    given = {"multi_class": scheme, "class_weight": weight}
+    given = {"multi_class": scheme, "class_weight": weight, "tol": 1e-8}
     rows = ucm.Classifier(model, **given).fit(blocks(X, labels))
     memory = ucm.Classifier(model, **given).fit(X, labels)
     assert rows.coef_ == pytest.approx(memory.coef_, abs=2e-3)
