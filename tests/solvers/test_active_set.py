@@ -130,7 +130,7 @@ def test_options_of_the_active_set_are_checked() -> None:
     X, y = load("iris")
     U = ucm.Hull(pos) - ucm.Hull(neg)
     for model, words in (
-        (ucm.models.coherent_mm_fda(0.2), "there are intersections"),
+        (ucm.models.coherent_mm_fda(0.2), "coupled by an intersection"),
         (ucm.models.mm_mpm(0.2), "two hulls of samples"),
         (ucm.models.l2_nu_svm(0.3), "two hulls of samples"),
         (U + ucm.Hull(pos), "two hulls of samples"),
