@@ -196,24 +196,6 @@ def test_features_of_other_sizes_and_several_losses(loss: Any, size: float) -> N
     assert sol.status == "optimal" and np.count_nonzero(sol.w) == 1
 
 
-def test_a_part_of_known_features_takes_one_cut() -> None:
-    X, y = samples(seed=8)
-    X[:, 0] *= 1e6
-    form: Any = ucm.compile(ucm.SquaredHinge() + 0.2 * ucm.L2() + ucm.Cardinality(3), X, y).lowering.form
-    problems = _Cuts(form, ucm.solvers.ProxNewton(), None, Monitor(tol=1e-6))
-    one = Answer(w=np.eye(6)[0], b=0.0)
-    node = _Node(-np.inf, 0, Part((), (3, 4, 5)), np.zeros(40), one)
-    bound = problems.bound(node, np.inf, lambda _: False).bound
-    scaled = X[:, :3] * (1e-6, 1.0, 1.0)
-    w, b = cp.Variable(3), cp.Variable()
-    loss = cp.sum_squares(cp.pos(1 - cp.multiply(y, scaled @ w + b)))
-    best = cp.Problem(cp.Minimize(loss + 0.2 * cp.sum_squares(cp.multiply((1e-6, 1.0, 1.0), w)))).solve(
-        solver="CLARABEL"
-    )
-    assert_allclose(bound, best, rtol=1e-5)
-    assert len(problems.cuts) == 1
-
-
 def test_no_feature_is_of_use() -> None:
     X = np.array([[2.25, 2.25, 1.5], [-1.375, -3.0, 1.5], [-0.625, -1.5, 1.5], [0.25, -1.25, 1.5]])
     model = ucm.LeastSquares(on=ucm.neg) + 0.5 * ucm.L2() + ucm.Cardinality(3)

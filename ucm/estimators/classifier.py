@@ -685,5 +685,5 @@ def _one_or_list(items: Sequence[Any]) -> Any:
 
 def _logistic(model: Node) -> bool:
     """True if the loss is a scalar multiple of `Logistic()` over all samples."""
-    loss: Any = split_scalar(getattr(model, "loss", None))[1]
+    loss: Any = split_scalar(model.loss)[1] if isinstance(model, Objective) else None
     return type(loss) is Logistic and loss.on is None

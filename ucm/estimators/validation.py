@@ -183,7 +183,7 @@ def requests_of(routing: MetadataRequest, model: Node | None) -> MetadataRequest
 
 def offset_of(model: Node | None) -> str | None:
     """Return the name of the offset of the scores; None without one."""
-    offset = getattr(model, "offset", None)
+    offset = model.offset if isinstance(model, Objective) else None
     return None if offset is None else offset.name
 
 

@@ -509,10 +509,10 @@ class Block:
     weight: float = 0.0
     parts: tuple[tuple[slice, Block], ...] = ()
 
-    def weighing(self, c: float, **fields: object) -> Block:
-        """Return the block with `weight` multiplied by c, also in `parts`, and with other new fields."""
+    def weighing(self, c: float) -> Block:
+        """Return the block with `weight` multiplied by c, also in `parts`."""
         parts = tuple((where, b.weighing(c)) for where, b in self.parts)
-        return replace(self, weight=c * self.weight, parts=parts, **fields)
+        return replace(self, weight=c * self.weight, parts=parts)
 
     @functools.cached_property
     def carries(self) -> bool:

@@ -194,7 +194,7 @@ def _moved(L: Matrix, b: Block) -> Block:
     if not is_number(L):
         return replace(b, map=ComposedMap(b.map, L))
     c = value(L)
-    return b if c == 1.0 else b.weighing(c, map=b.map.scaled(c))
+    return b if c == 1.0 else replace(b.weighing(c), map=b.map.scaled(c))
 
 
 # --- operators -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ combined by its multipliers is a dual point of the part, with a bound at least a
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -105,19 +106,23 @@ class BranchAndBound(Solver[BestSubset]):
         return _Search(form, problems, monitor).run(start, monitor.limit(self.max_parts))
 
 
+@dataclass
 class _Envelopes:
     """The problems of supports and parts with the convex envelope, each solved by itself."""
 
-    def __init__(
-        self,
-        form: BestSubset,
-        solver: Solver[Composite],
-        fallback: Solver[Composite] | None,
-        monitor: Monitor,
-    ) -> None:
-        self.form, self.monitor, self.tol = form, monitor, _INNER * monitor.tol
-        self.solver, self.fallback = solver, fallback
-        self.session = InnerSession(solver, fallback, form.G, monitor)
+    form: BestSubset
+    solver: Solver[Composite]
+    fallback: Solver[Composite] | None
+    monitor: Monitor
+
+    @property
+    def tol(self) -> float:
+        """The tolerance of the convex problems."""
+        return _INNER * self.monitor.tol
+
+    @functools.cached_property
+    def session(self) -> InnerSession:
+        return InnerSession(self.solver, self.fallback, self.form.G, self.monitor)
 
     def optimum(self, S: frozenset[int], start: Answer) -> Answer:
         """Return the optimum over the w with a support in S."""
@@ -142,6 +147,7 @@ class _Envelopes:
         return node._replace(bound=found, slopes=slopes, answer=answer)
 
 
+@dataclass
 class _Cuts(_Envelopes):
     """The problems of supports and parts with the squared l2 norm: cuts, and linear programs over shares.
 
@@ -149,16 +155,9 @@ class _Cuts(_Envelopes):
     cuts : the dual points of the cuts
     """
 
-    def __init__(
-        self,
-        form: BestSubset,
-        solver: Solver[Composite],
-        fallback: Solver[Composite] | None,
-        monitor: Monitor,
-    ) -> None:
-        super().__init__(form, solver, fallback, monitor)
+    def __post_init__(self) -> None:
         self.program, self.cuts = LinearProgram(presolve="off"), list[Vec]()
-        G, n = form.G, form.G.n
+        G, n = self.form.G, self.form.G.n
         self.unit = G.loss(G.margins(np.zeros(n), 0.0)) or 1.0
         self.program.columns(n, 0.0, 1.0)
         self.program.columns(1, -np.inf, np.inf, 1.0)
@@ -173,10 +172,6 @@ class _Cuts(_Envelopes):
         support = self.form.support.confined(*node.part)
         s = support.shares(np.abs(node.answer.plane[0]))[0]
         free = support.free(s.size)
-        if not support.left or free.size <= support.left:  # its features are known: one cut is exact
-            s[free] = float(support.left > 0)
-            answer = self._at(s)[0]
-            return self.better(node, answer, answer.slopes)
         s[free] *= min(1.0, support.left / (float(s[free].sum()) or 1.0))  # it has them all if few are used
         height, best, answer, weights = np.inf, s, node.answer, np.zeros(0)
         for _ in range(_CUTS):
