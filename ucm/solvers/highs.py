@@ -359,7 +359,8 @@ class _DualProgram:
             below, above = [*below, -np.inf], [*above, s / top]
         self.program.sides(np.append(below, (-a - linear) / unit), np.append(above, (a - linear) / unit))
         vertex = self.program.solve()
-        dual = -vertex.dual if vertex.dual.size else np.zeros(len(below) + linear.size)
+        dual = self.program.dual_ray() if vertex.status == "infeasible" else vertex.dual
+        dual = -dual if dual.size else np.zeros(len(below) + linear.size)
         w, b = dual[len(below) :] / unit, float(dual[0])
         answer = Answer(w=w, b=b, slopes=vertex.x[self.at] if vertex.x.size else None)
         self.passes += 0.5 * max(1, vertex.pivots)

@@ -28,10 +28,7 @@ _SHORT = 200_000  # entries up to which HiGHS runs in the main thread, for some 
 
 
 class Vertex(NamedTuple):
-    """Result of the simplex method: a status of ours, HiGHS's `words`, x and dual (or empty), pivots.
-
-    The dual of an infeasible program is a ray of its dual program, empty if HiGHS has none.
-    """
+    """Result of the simplex method: a status of ours, HiGHS's `words`, x and dual (or empty), pivots."""
 
     status: str
     words: str
@@ -133,20 +130,21 @@ class LinearProgram:
             self.highs.clearSolver()
             verdict = self._run()
         self.has_basis = True
-        status, solution = self.words.get(verdict, "stopped"), self.highs.getSolution()
-        dual = solution.row_dual if solution.dual_valid else []
-        if status == "infeasible":
-            has_ray, ray = self.highs.getDualRay()[1:]
-            dual = ray if has_ray else []
+        solution = self.highs.getSolution()
         pivots = int(self.highs.getInfo().simplex_iteration_count)
         self.monitor.iterations += pivots
         return Vertex(
-            status,
+            self.words.get(verdict, "stopped"),
             self.highs.modelStatusToString(verdict),
             np.array(solution.col_value if solution.value_valid else []),
-            np.array(dual),
+            np.array(solution.row_dual if solution.dual_valid else []),
             pivots,
         )
+
+    def dual_ray(self) -> Vec:
+        """Return a ray of the dual of an infeasible program, after its solve; empty if HiGHS has none."""
+        has_ray, ray = self.highs.getDualRay()[1:]
+        return np.array(ray if has_ray else [])
 
     def _run(self) -> Any:
         if self.monitor.time_limit is not None:  # the clock of HiGHS goes on from run to run
