@@ -162,10 +162,11 @@ class LinearConstraint(ProximalPenalty):
 
     @functools.cached_property
     def upper(self) -> tuple[Rows, Vec, NDArray[np.bool_], Rows]:
-        """The `sides` (G, h) with rows of one size, by powers of 2; which are of equations; and the matrix
-        that takes their multipliers to those of the rows of A.
+        """The constraint as `G w <= h`: (G, h, equations, back), with rows of one size, scaled by powers of 2.
 
-        Equations at small angles are replaced by orthonormal ones: a violation of theirs is a distance.
+        `equations` marks the rows that are of equations, and `back` takes multipliers of these rows to those
+        of the rows of A. Equations at small angles are replaced by orthonormal ones, whose violation is a
+        distance.
         """
         G, h, rows, signs = self.sides
         _, exponent = np.frexp(np.abs(G).max(axis=1, initial=0.0))
@@ -281,7 +282,8 @@ class LinearConstraint(ProximalPenalty):
         return self._cone
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        turned = np.count_nonzero(self.upper[3], axis=0).max(initial=0) > 1  # equations at small angles
+        # several entries of a column: orthonormal equations, which Clarabel solves where angles are small
+        turned = np.count_nonzero(self.upper[3], axis=0).max(initial=0) > 1
         G, h = (self.upper if turned else self.sides)[:2]
         return cp.indicator([G @ w <= h]) if h.size else 0.0 * cp.sum(w)
 
