@@ -162,7 +162,7 @@ class LinearConstraint(ProximalPenalty):
 
     @functools.cached_property
     def upper(self) -> tuple[Rows, Vec, NDArray[np.bool_], Rows]:
-        """The constraint as `G w <= h`: (G, h, equations, back), with rows of one size, scaled by powers of 2.
+        """The constraint as `G w <= h`: (G, h, equations, back), rows of one size by powers of 2.
 
         `equations` marks the rows that are of equations, and `back` takes multipliers of these rows to those
         of the rows of A. Equations at small angles are replaced by orthonormal ones, whose violation is a
