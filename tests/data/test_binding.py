@@ -109,6 +109,7 @@ BAD = [
     (X, None, "y"),
     (X, 1.0, "y"),
     (X, [1j, -1, 1, 1, -1], "y"),
+    (X, [b"a", b"b", b"a", b"a", b"b"], r"numbers or strings.*got \[b'a', b'b'\].*decode"),
     (X, sparse.csr_matrix(Y), "y"),
 ]  # fmt: skip
 

@@ -786,6 +786,11 @@ BAD_DATA = {
         X4[:, 0] + 0.5,
         "Unknown label type.*; give",
     ),
+    "bytes as labels": (
+        X4,
+        np.array([b"a", b"b"])[Y2],
+        "numbers or strings as labels, got .*; .*decode bytes",
+    ),
     "two columns of labels": (X4, np.column_stack([Y2, Y2]), "y should be a 1d array"),
 }
 

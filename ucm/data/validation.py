@@ -305,7 +305,7 @@ def classes_of(
     """Return the sorted class labels, and the class index of every sample.
 
     Raises `DataError` for another number of labels than two, or for less than two if `several`; for labels
-    that are neither numbers nor strings, NaN, and a `pos_label` that no sample has.
+    that are neither real numbers nor strings (of bytes as well), NaN, and a `pos_label` that no sample has.
     """
     try:
         labels, index = np.unique(y, return_inverse=True)
@@ -315,9 +315,10 @@ def classes_of(
             f"y: expected labels of one type, numbers or strings ({error}); convert them, and fill in or "
             "drop missing ones"
         ) from error
-    if any(isinstance(label, complex) or label != label for label in classes):
+    if any(isinstance(label, complex | bytes) or label != label for label in classes):
         raise DataError(
-            f"y: expected numbers or strings as labels, got {brief(classes)}; fill in or drop missing ones"
+            f"y: expected numbers or strings as labels, got {brief(classes)}; fill in or drop missing ones, "
+            "decode bytes by y.astype(str)"
         )
     if len(classes) < 2:
         labels_text = f" (all labels are {brief(classes[0])})" if classes else ""

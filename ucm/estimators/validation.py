@@ -112,10 +112,10 @@ def labels_of(y: np.ndarray, pos_label: object = None) -> tuple[np.ndarray, NDAr
     """Return the sorted class labels, and the class index of every sample; validate `pos_label`."""
     if y.size == 0:
         refuse_empty()
+    classes, index = classes_of(y, pos_label, several=True)
     whole = y.dtype.kind in "biuf" and bool(np.all(np.isfinite(y) & (y == np.rint(y))))
     if not whole:  # whole numbers are labels
         check_classification_targets(y)
-    classes, index = classes_of(y, pos_label, several=True)
     return np.array(classes, dtype=y.dtype), index
 
 
