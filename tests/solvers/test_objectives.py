@@ -1045,6 +1045,27 @@ def test_equations_at_small_angles_that_contradict_are_refused() -> None:
             ucm.solve(Hinge() + ucm.LinearConstraint(A, bounds, bounds), X, y)
 
 
+@pytest.mark.parametrize("beyond", [1e-3, 1e-5, 1e-7, 1e-11])
+@pytest.mark.parametrize("sizes", [1.0, np.logspace(-6, 8, 4)[:, None]], ids=["even", "of all sizes"])
+def test_equations_that_contradict_by_little_are_refused_and_by_rounding_are_not(
+    beyond: float, sizes: Any
+) -> None:
+    """A combination of two of three equations stands beside them, with a bound that is off by little."""
+    X, y = noisy(20, 5)
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        A, w = rng.standard_normal((3, 5)), rng.standard_normal(5)
+        A = np.vstack([A, A[0] - 2.0 * A[1]])
+        b = A @ w
+        b[3] += beyond * (np.abs(b[0]) + 2.0 * np.abs(b[1]))
+        constraint = ucm.LinearConstraint(sizes * A, *2 * [np.ravel(sizes) * b])
+        if beyond > 1e-9:
+            with pytest.raises(CompositionError, match="rows that contradict each other: 0, 1, 3 of"):
+                ucm.solve(Hinge() + constraint + L2(), X, y)
+        else:
+            assert ucm.solve(Hinge() + constraint + L2(), X, y).status == "optimal"
+
+
 def test_losses_that_overflow_within_a_constraint_leave_no_multipliers() -> None:
     """Where the constraint holds a margin is -1e6, so that no slope of the exponential loss is finite."""
     X, y = noisy(10, 3)

@@ -29,7 +29,7 @@ _ACTIVE = 1e-6  # of the terms of a row: a slack that counts as 0 for multiplier
 _ZERO = 1e-15  # of the largest entry of a point: an entry, distance or violation that is rounding
 _SMALL_ANGLE, _PARALLEL = 1e-3, 1e-12  # between equations: to take orthonormal ones, and one for two
 _EXPONENT = 500  # of the largest bound of a row of entries near 1
-_WITHOUT = 1e-12  # of the residual of the distance program: no w meets the rows
+_WITHOUT = 1e-13  # of the multipliers: a residual of the distance program that is rounding
 
 Rows = NDArray[np.float64]
 
@@ -442,18 +442,18 @@ def _within(
 
 
 def _distance_multipliers(G: Rows, h: Vec) -> tuple[Vec, float]:
-    """Return the multipliers u >= 0 of `min ||x|| over G x <= h`, up to positive factors, and a residual.
+    """Return the multipliers u >= 0 of `min ||x|| over G x <= h`, up to a positive factor, and a residual.
 
-    A residual of 0 means that no x has `G x <= h`: then a combination of rows with such multipliers is 0,
-    and that of h negative (Farkas).
+    A residual of 0 means that no x has `G x <= h`: then `G'u = 0` and `h'u < 0` (Farkas).
     """
     length = np.linalg.norm(G, axis=1)
     length[length == 0.0] = 1.0
     h = h / length
     target = np.eye(1, G.shape[1] + 1, G.shape[1])[0]
-    return nonnegative_least_squares(
+    u, residual = nonnegative_least_squares(
         np.vstack([-(G / length[:, None]).T, -h / (np.abs(h).max() or 1.0)]), target
     )
+    return u / length, residual
 
 
 def constraints_of(terms: Sequence[Penalty], n: int) -> list[tuple[int, LinearConstraint]]:
@@ -500,8 +500,8 @@ def check_constraints(penalty: Penalty, n: int) -> None:
     if not (h < 0.0).any():  # w = 0 meets them
         return
     u, residual = _distance_multipliers(G, h)
-    if residual > _WITHOUT:
-        return
+    if residual > _WITHOUT * u.sum() or -(h @ u) <= 2.0 * _HOLDS * (np.abs(h) @ u):
+        return  # both bounds of an equation have terms of its size
     used = np.flatnonzero(back[:, u > _ROUNDING * u.max()].any(axis=1)).tolist()
     words, first = [], 0
     for k, R in constraints:
