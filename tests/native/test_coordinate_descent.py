@@ -1,14 +1,17 @@
-"""Coordinate descent on quadratic functions with walls, of a matrix and of columns, beside its conditions."""
+"""Coordinate descent on quadratic functions with walls beside its conditions, and Newton steps by it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
 
 import ucm
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, LinearTerm
 from ucm.solvers.objective import dense_newton, proximal_step
 from ucm.solvers.objective.quadratic_models import Columns, boxed_quadratic
 
@@ -72,6 +75,46 @@ def test_small_steps_of_the_whole_method_take_the_same_course(
     again, stepwise = ucm.solve(model, X, y), ucm.path(model, X, y, lam=grid)
     assert again.objective == one.objective and again.stats.systems == one.stats.systems
     assert [s.objective for s in stepwise] == [s.objective for s in path]
+
+
+def _height(loss: Any, penalty: Any, data: tuple[Any, ...], w: Any, b: Any) -> Any:
+    """Return `sum c l(t) + R(w) - <v, t> - <u, w>`, in CVXPY for variables."""
+    X, y, c, tilt = data
+    t = cp.multiply(y, X @ w + b)
+    each = cp.logistic(-t) if isinstance(loss, ucm.Logistic) else cp.square(cp.pos(1.0 - t))
+    l1, l2 = penalty
+    total = c @ each + l1 * cp.norm1(w) + l2 * cp.sum_squares(w)
+    return total if tilt is None else total - tilt.margin @ t - tilt.normal @ w
+
+
+@pytest.mark.parametrize("tilted", [False, True])
+@pytest.mark.parametrize("penalty", [(0.0, 0.5), (2.0, 0.0), (1.0, 0.3), (0.0, 1e-4)])
+@pytest.mark.parametrize("loss", [ucm.Logistic(), ucm.SquaredHinge()], ids=repr)
+def test_compiled_newton_steps_against_cvxpy(loss: Any, penalty: tuple[float, float], tilted: bool) -> None:
+    """At a rough and at a fine tolerance: objective, bound, dual point, and the number of steps."""
+    rng = np.random.default_rng(3)
+    m, n = 90, 6
+    y = np.where(np.arange(m) % 3 == 0, 1.0, -1.0)
+    X, c = rng.standard_normal((m, n)) + 0.3 * y[:, None], rng.uniform(0.2, 2.0, m)
+    X[:, 1] *= 3.0
+    tilt = LinearTerm(-rng.uniform(0.0, 0.3, m) * c, 0.3 * rng.standard_normal(n)) if tilted else None
+    data, R = (X, y, c, tilt), [f * term for f, term in zip(penalty, (ucm.L1(), ucm.L2()), strict=True) if f]
+    form = Composite(X, y, loss.split()[0], tuple(R), (c,), tilt=tilt)
+    w, b = cp.Variable(n), cp.Variable()
+    tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
+    least = float(cp.Problem(cp.Minimize(_height(loss, penalty, data, w, b))).solve("CLARABEL", **tight))
+    method = dense_newton.DenseNewton.of(form)
+    assert method is not None
+    for tol, most in ((1e-1, 5), (1e-3, 7), (1e-9, 12)):
+        monitor = Monitor(tol)
+        answer = method.solve(form, monitor, (np.zeros(n), 0.0), 50)
+        value, gap = monitor.history[-1]["objective"], monitor.history[-1]["gap"]
+        assert answer.status == "converged" and answer.slopes is not None and gap <= 0.8 * tol
+        own = _height(loss, penalty, data, *map(cp.Constant, answer.plane)).value
+        assert value == pytest.approx(float(own), rel=1e-12)
+        assert -1e-8 <= (value - least) / abs(value) <= gap + 1e-8
+        assert gap == pytest.approx(form.duality_gap(answer)[1] / abs(value), rel=1e-6, abs=1e-11)
+        assert monitor.history[-1]["iteration"] <= most
 
 
 @pytest.mark.parametrize("n", [1, 2, 8, 60])

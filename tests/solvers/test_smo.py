@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from row_samples import samples
-from scipy import sparse
+from scipy import optimize, sparse
 from sklearn.svm import SVC, NuSVC
 from typed import known
 
@@ -267,6 +267,118 @@ def test_hulls_of_samples_whose_squares_do_not_fit_single_precision(size: float)
     X, y = samples(100, 5, shift=1.5)
     one, other = (ucm.solve(nu_svm(0.3), A, y, solver="smo") for A in (X, size * X))
     assert other.status == "optimal" and other.objective / size == pytest.approx(one.objective, rel=2e-6)
+
+
+# --- pair updates, one by one ------------------------------------------------------------------------
+def _written_out(problem: Pairs, Q: Any, count: int) -> list[Any]:
+    """Return u after each pair update of the largest second-order decrease, by roots and without a cache."""
+    p, C, y, u = problem.p, problem.C, problem.signs(), problem.begin()
+
+    def slope(k: int, v: float) -> float:
+        return 0.0 if p == 1.0 else y[k] * (max(y[k] * v, 0.0) / (C[k] * p)) ** (1.0 / (p - 1.0))
+
+    def secant(k: int) -> float:
+        xi = y[k] * slope(k, u[k])
+        return 0.0 if p == 1.0 else seen / (C[k] * p * (xi + seen) ** (p - 1.0) - y[k] * u[k])
+
+    course, seen, curve = [], np.inf, np.zeros(problem.n)
+    for _ in range(count):
+        F = problem.b + Q @ u + np.array([slope(k, u[k]) for k in range(problem.n)])
+        first = [
+            min((F[k], k) for k in range(g.start, g.stop) if u[k] < problem.hi[k]) for g in problem.groups
+        ]
+        last = [max(F[k] for k in range(g.start, g.stop) if u[k] > problem.lo[k]) for g in problem.groups]
+        violation = max(high - low for high, (low, _) in zip(last, first, strict=True))
+        if seen == np.inf or violation < 0.25 * seen:
+            seen = violation
+            curve = np.array([secant(k) for k in range(problem.n)])
+        i, j = max(
+            ((F[j] - low) ** 2 / (Q[i, i] + Q[j, j] - 2.0 * Q[i, j] + curve[i] + curve[j]), i, j)
+            for g, (low, i) in zip(problem.groups, first, strict=True)
+            for j in range(g.start, g.stop)
+            if u[j] > problem.lo[j] and F[j] > low
+        )[1:]
+
+        def left(t: float, i: int = i, j: int = j, F: Any = F) -> float:
+            own = slope(i, u[i] + t) - slope(i, u[i]) + slope(j, u[j]) - slope(j, u[j] - t)
+            return F[j] - F[i] - t * (Q[i, i] + Q[j, j] - 2.0 * Q[i, j]) - own
+
+        top = min(problem.hi[i] - u[i], u[j] - problem.lo[j], 1e3)
+        t = top if left(top) >= 0.0 else optimize.brentq(left, 0.0, top, xtol=1e-15)
+        u[i], u[j] = u[i] + t, u[j] - t
+        curve[i], curve[j] = secant(i), secant(j)
+        course.append(u.copy())
+    return course
+
+
+def _pairs(p: float, m: int = 60) -> tuple[Pairs, Any]:
+    """Return reduced hulls for p = 0, else the dual of a hinge loss, and Q."""
+    X, y = samples(m, 4, shift=0.5)
+    gram = Gram(Kernel("rbf", 0.3), X)
+    problem = Pairs.of_hinge(HingeDual(y, np.full(m, 2.0), p, gram)) if p else None
+    if problem is None:
+        plan = ucm.compile(nu_svm(0.6), X, y, kernel="rbf", gamma=0.3)
+        problem = Pairs.of_hulls(plan.lowering.form)
+    return problem, np.outer(problem.s, problem.s) * gram.matrix()[np.ix_(problem.index, problem.index)]
+
+
+def _state(problem: Pairs, rows: int) -> PairUpdates:
+    u = problem.begin()
+    F = problem.gradient(u, problem.gram.matrix() @ problem.coefficients(u))
+    _, gap, scale = problem.gap(u, F)
+    unit = scale - gap if problem.hinge else scale
+    return PairUpdates(problem, u, F, unit, np.empty(rows * problem.n, np.float32))
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("rows", [60, 3])
+def test_pair_updates_are_those_of_the_largest_decrease(p: float, rows: int) -> None:
+    """With all rows in the cache, and with three: one of them gives way again and again."""
+    problem, Q = _pairs(p)
+    state, before = _state(problem, rows), problem.gram.computed
+    course = _written_out(problem, Q, 60)
+    for count, expected in enumerate(course, 1):
+        assert state.run(0.0, count, Monitor()) == 1
+        np.testing.assert_allclose(state.variables(), expected, atol=2e-5)
+    if p and rows == 60:  # each row is computed once, of the variables at hand
+        moved = np.diff(course, axis=0, prepend=problem.begin()[None])
+        assert problem.gram.computed - before <= 60 * np.count_nonzero(moved.any(axis=0))
+
+
+def _gap_at_hand(problem: Pairs, Q: Any, state: PairUpdates) -> float:
+    """Return the relative gap of the variables that are not left out, amid the levels of each group."""
+    u, p, y = state.variables(), problem.p, problem.signs()
+    xi = (y * u / (p * problem.C)) ** (1.0 / (p - 1.0)) if p > 1.0 else np.zeros(problem.n)
+    linear, phi = problem.b + Q @ u, (p - 1.0) * (problem.C * xi**p).sum() if p > 1.0 else 0.0
+    kept, total = state.arrays["index"][: int(state.fields["n"])], 0.0
+    for g in problem.groups:
+        k = kept[(g.start <= kept) & (kept < g.stop)]
+        F = (linear + y * xi)[k]
+        levels = F[u[k] < problem.hi[k]].min(), F[u[k] > problem.lo[k]].max()
+        r = F - 0.5 * sum(levels)
+        if p == 1.0:
+            total += np.maximum(r * (u - problem.lo)[k], r * (u - problem.hi)[k]).sum()
+        else:
+            slack = xi[k] - y[k] * r  # phi and its conjugate less their product
+            each = problem.C[k] * ((p - 1.0) * xi[k] ** p + np.maximum(slack, 0.0) ** p)
+            total += (each - y[k] * u[k] * slack).sum()
+    square = float(u @ Q @ u)
+    return float(total / (total - u @ problem.b - 0.5 * square - phi if problem.hinge else square))
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4])
+def test_pair_updates_end_at_the_gap_asked_for(p: float, tol: float) -> None:
+    """It is looked at after every 64 updates."""
+    problem, Q = _pairs(p, 300)
+    state = _state(problem, 300)
+    assert state.run(tol, 10**6, Monitor()) == 0
+    assert state.updates % 64 == 0
+    assert _gap_at_hand(problem, Q, state) <= 1.001 * tol
+    if state.updates:
+        before = _state(problem, 300)
+        assert before.run(tol, state.updates - 64, Monitor()) == 1
+        assert _gap_at_hand(problem, Q, before) >= 0.999 * tol
 
 
 # --- kernel values in C ----------------------------------------------------------------------------

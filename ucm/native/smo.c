@@ -40,10 +40,8 @@ static double multiplier(double xi, double C, double p)
    p < 2. */
 static double stiffness(double a, double xi, double C, double p, double v)
 {
-    if (p == 2.0) return 0.5 / C;
     const double width = multiplier(xi + v, C, p) - a;
-    if (width > 0.0) return v / width;
-    return a > 0.0 ? xi / ((p - 1.0) * a) : 0.0;
+    return width > 0.0 ? v / width : 0.0; /* 0: rounding, where no pair violates by more */
 }
 
 /* What the bound on the step by one term alone is: y = +1 grows, -1 falls. */
@@ -327,10 +325,12 @@ static bool move(smo_t *S, int64_t i, int64_t j, float Kij)
     if (S->p != 1.0)
         for (int side = 0; side < 2; side++) {
             const int64_t k = side ? j : i;
-            const double y = S->hi[k] > 0.0 ? 1.0 : -1.0, before = S->xi[k];
-            S->xi[k] = smo_slack(y * S->u[k], S->C[k], S->p);
+            const double y = S->hi[k] > 0.0 ? 1.0 : -1.0, a = y * S->u[k], step = side ? -y * t : y * t;
+            const double before = S->xi[k];
+            S->xi[k] = smo_slack(a, S->C[k], S->p);
             S->F[k] += y * (S->xi[k] - before);
-            S->curve[k] = (float)(S->diagonal[k] + stiffness(y * S->u[k], S->xi[k], S->C[k], S->p, S->reference));
+            S->fall += before * step - (S->p - 1.0) / S->p * (a * S->xi[k] - (a - step) * before); /* the curve of phi */
+            S->curve[k] = (float)(S->diagonal[k] + stiffness(a, S->xi[k], S->C[k], S->p, S->reference));
         }
     mark(S, i);
     mark(S, j);
@@ -338,9 +338,9 @@ static bool move(smo_t *S, int64_t i, int64_t j, float Kij)
 }
 
 /* At most `limit` pair updates, until no pair violates by more than eps, or the gap of these variables is at most `gap` of
-   |value + rate fall + share gap|, fall what the objective has fallen by without its terms phi; where that says that a
-   square has become negative, or the gap falls no more, the rows are too rounded to go on. Returns 0 then, 1 at the limit,
-   2 where the kernel is indefinite, 3 where a row is needed. */
+   |value + rate fall + share gap|, fall what the objective has fallen by; where that says that a square has become
+   negative, or the gap falls no more, the rows are too rounded to go on. Returns 0 then, 1 at the limit, 2 where the kernel
+   is indefinite, 3 where a row is needed. */
 EXPORT int32_t smo(smo_t *S, double eps, double gap, int64_t limit)
 {
     levels_t *const levels = (levels_t *)S->levels;
