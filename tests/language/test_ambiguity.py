@@ -294,7 +294,7 @@ BAD = {
     "CVaR(ucm.Hull(pos), 0.5)": "CVaR: expected pos, neg, signed or an array",
     "ucm.ChiSquare(pos)": "exactly one of rho and level, got rho=None and level=None",
     "ucm.ChiSquare(pos, 0.1, 0.9)": "exactly one of rho and level",
-    "ucm.ChiSquare(pos, -0.1)": "the bound rho must be at least 0, got -0.1",
+    "ucm.ChiSquare(pos, -0.1)": r"rho must lie in \[0, inf\], got -0.1",
     "SpectralRisk(pos, (0.5, 1), (Param('v', 0.5), 0.5))": r"write c \* CVaR\(S, 0.1\) \+ \(1 - c\)",
     "TotalVariation(pos, 1.2)": r"d must lie in \[0, 1\], got 1.2",
     "SpectralRisk(pos, (0.5,), (0.5, 0.5))": "a weight for each beta, got 1 betas and 2 weights",
@@ -304,7 +304,7 @@ BAD = {
     "SpectralRisk(pos, np.array(0.5), [1])": "betas are numbers or Params",
     "Wasserstein(pos, -1)": r"eps must lie in \[0, inf\), got -1",
     "Wasserstein(pos, 1, order=2)": "order is 1 or inf, got 2",
-    "Wasserstein(pos, 1, norm=0.5)": "p must be a number of at least 1",
+    "Wasserstein(pos, 1, norm=0.5)": r"p must lie in \[1, inf\]",
     "Gelbrich(pos, 0.1, float('nan'))": "expected a real number",
     "Gelbrich(pos, 0.1, -1)": r"kappa must lie in \[0, inf\), got -1",
     "ucm.NormBall(0.2, around='mean')": "around is None .* or \"uniform\", got 'mean'",
@@ -375,7 +375,7 @@ def test_a_later_value_is_refused_as_the_first_one(name: str) -> None:
 LATER: dict[str, tuple[Any, dict[str, float], str]] = {
     "beta of CVaR": (CVaR(pos, Param("b", 0.5)), {"b": 2.0}, "1 / b = 0.5 .* 1 / b must be at least 1"),
     "beta of CVaR, 0": (CVaR(pos, Param("b", 0.5)), {"b": 0.0}, "1 / b: expected a number, got 1 / 0"),
-    "beta of CVaR, below 0": (CVaR(pos, Param("b", 0.5)), {"b": -1.0}, "cap must be at least 0, got .* = -1"),
+    "beta of CVaR, below 0": (CVaR(pos, Param("b", 0.5)), {"b": -1.0}, r"cap must lie in .*got .* = -1"),
     "beta of SpectralRisk": (
         SpectralRisk(pos, (Param("b", 0.5), 1), (0.5, 0.5)), {"b": 1.5}, "1 / b must be at least 1"
     ),
@@ -386,10 +386,10 @@ LATER: dict[str, tuple[Any, dict[str, float], str]] = {
         ucm.models.group_dro(["A", "B"], Param("b", 0.8)), {"b": 1.5}, "1 / b .*must be at least"
     ),
     "level": (ucm.ChiSquare(pos, level=Param("c", 0.9)), {"c": 1.0}, r"c must lie in \[0.5, 1\)"),
-    "total variation": (TotalVariation(pos, Param("d", 0.5)), {"d": -0.1}, "radius must be at least 0, got"),
-    "eps of Wasserstein": (Wasserstein(pos, Param("e", 0.5)), {"e": -1.0}, "radius must be at least 0"),
-    "eps of Gelbrich": (Gelbrich(pos, Param("e", 0.5), 0.5), {"e": -1.0}, "radius must be at least 0"),
-    "kappa": (Gelbrich(pos, 0.5, Param("k", 0.5)), {"k": -1.0}, "radius must be at least 0"),
+    "total variation": (TotalVariation(pos, Param("d", 0.5)), {"d": -0.1}, r"radius must lie in \[0, inf"),
+    "eps of Wasserstein": (Wasserstein(pos, Param("e", 0.5)), {"e": -1.0}, r"radius must lie in \[0, inf"),
+    "eps of Gelbrich": (Gelbrich(pos, Param("e", 0.5), 0.5), {"e": -1.0}, r"radius must lie in \[0, inf"),
+    "kappa": (Gelbrich(pos, 0.5, Param("k", 0.5)), {"k": -1.0}, r"radius must lie in \[0, inf"),
 }  # fmt: skip
 
 

@@ -515,7 +515,7 @@ def test_the_conjugate_of_a_huge_vector_is_infinite() -> None:
 
 
 REFUSED = {
-    "ucm.Norm(0.5)": "1 <= p <= inf",
+    "ucm.Norm(0.5)": r"p must lie in \[1, inf\]",
     "ucm.Norm(Param('p', 2))": "p: expected a plain number",
     "ucm.L1(weights=[1, -1])": "must not be negative",
     "ucm.L1(weights=[0, 0])": "nor all 0",
@@ -527,7 +527,7 @@ REFUSED = {
     "ucm.GroupLasso(None)": "a whole number for each feature",
     "ucm.GroupLasso([0, 1], weights=[1.0])": "each of the 2 groups",
     "ucm.GroupLasso([0, 1], weights=[1.0, -1.0])": "must not be negative",
-    "ucm.GroupMCP([0, 1], lam=0)": "lam must be above 0",
+    "ucm.GroupMCP([0, 1], lam=0)": r"lam must lie in \(0, inf",
     "ucm.GroupMCP([[0, 1]])": "a whole number for each feature",
     "ucm.Quadratic([1, 2])": "Quadratic: expected a covariance or a square matrix",
     "ucm.Quadratic([[1, 2], [0, 1]])": "symmetric",
@@ -568,9 +568,9 @@ REFUSED = {
     "2 * ucm.RobustMargin(U)": r"penalties with \+ only",
     "ucm.solve(ucm.Hinge() + ucm.Quadratic(ucm.pos.cov + [[1]]), X, y)": "dimension",
     "U + ucm.Hinge()": "to_set",
-    "ucm.HuberHinge(0)": "delta is positive",
-    "ucm.HuberHinge(Param('delta', -1))": "delta is positive",
-    "ucm.HuberHinge(float('inf'))": "delta is positive",
+    "ucm.HuberHinge(0)": r"delta must lie in \(0, inf\)",
+    "ucm.HuberHinge(Param('delta', -1))": r"delta must lie in \(0, inf\)",
+    "ucm.HuberHinge(float('inf'))": r"delta must lie in \(0, inf\)",
     "ucm.LossBall(ucm.LeastSquares(), 1.0)": "SquaredHinge",
     "(ucm.LeastSquares() / 2).to_set(0.3)": "SquaredHinge",
 }

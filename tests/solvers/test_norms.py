@@ -145,7 +145,7 @@ def test_sparse_and_scaled_samples() -> None:
 def test_solvers_refuse_norms_that_they_do_not_take() -> None:
     X, y = load("iris")
     for norm in (0.5, -1.0, float("nan")):
-        with pytest.raises(CompositionError, match=r"norm is a number p >= 1|real number"):
+        with pytest.raises(CompositionError, match=r"norm must lie in \[1, inf\]|real number"):
             ucm.RobustMargin(ucm.models.nu_svm(0.5), norm)
     model = ucm.models.nu_svm(0.5)
     for norm, name, why in (

@@ -342,7 +342,7 @@ def test_duplicates_and_one_sample_per_class() -> None:
 # --- bad input -------------------------------------------------------------------------------------
 def test_bad_parameters_are_refused() -> None:
     X, y = sample()
-    with pytest.raises(ucm.CompositionError, match="1 <= p"):
+    with pytest.raises(ucm.CompositionError, match=r"p must lie in \[1, inf\)"):
         psvm(0.9, 1.0)
     for C in (0.0, -1.0):
         with pytest.raises(ucm.CompositionError, match="positive"):

@@ -8,7 +8,7 @@ from scipy.special import expit, wrightomega, xlogy
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.cone import Bound
-from ucm.language.node import Notation, restricted
+from ucm.language.node import Notation, number_in
 from ucm.language.objective import multiple, multiplied
 from ucm.language.parameter import Expression, Scalar, Scope, value
 from ucm.language.power import power_root
@@ -57,15 +57,8 @@ class Hinge(SubsetLoss, ConvexLoss):
     0.25
     """
 
-    p: float = restricted(
-        lambda p: 1.0 <= p < np.inf,
-        "p is a plain number with 1 <= p < inf",
-        "write Hinge(p=1.5)",
-        default=1.0,
-    )
-    start: Scalar = restricted(
-        np.isfinite, "start is a finite margin", "leave it out for 1", default=1.0, kw_only=True
-    )
+    p: float = number_in("[1, inf)", "p", "write Hinge(p=1.5)", default=1.0)
+    start: Scalar = number_in("(-inf, inf)", "start", "leave it out for 1", default=1.0, kw_only=True)
 
     @property
     def offset(self) -> float:
@@ -175,12 +168,7 @@ class HuberHinge(SubsetLoss, ConvexLoss):
     0.8125
     """
 
-    delta: Scalar = restricted(
-        lambda delta: 0.0 < delta < np.inf,
-        "delta is positive and finite",
-        "for a kink write Hinge()",
-        default=1.0,
-    )
+    delta: Scalar = number_in("(0, inf)", "delta", "for a kink write Hinge()", default=1.0)
 
     @property
     def offset(self) -> float:
@@ -244,11 +232,8 @@ class Ramp(SubsetLoss, PointwiseLoss):
     3.0
     """
 
-    mu: Scalar = restricted(
-        lambda mu: 0.0 < mu <= 1.0,
-        "mu lies in (0, 1]",
-        "mu = 1 is the truncated hinge loss, a smaller mu is closer to the 0-1 loss",
-        default=1.0,
+    mu: Scalar = number_in(
+        "(0, 1]", "mu", "1 is the truncated hinge loss, a smaller mu is closer to the 0-1 loss", default=1.0
     )
 
     def each(self, margin: Vec) -> Vec:

@@ -186,13 +186,19 @@ def restricted(
     return field(default=default, kw_only=kw_only, metadata=metadata)
 
 
-def not_negative(noun: str, remedy: str, *, default: object = MISSING, kw_only: bool = False) -> Any:
-    """Return a dataclass field for a size of a set, refused below 0; None is left as it is."""
+def in_interval(interval: str) -> Callable[[float], bool]:
+    """Return the test whether a number lies in an interval, written as "(0, 1]"."""
+    low, high = map(float, interval[1:-1].split(","))
+    left, right = interval[0] == "[", interval[-1] == "]"
+    return lambda x: (low < x or (left and x == low)) and (x < high or (right and x == high))
 
-    def holds(x: float | None) -> bool:
-        return x is None or x >= 0.0
 
-    return restricted(holds, f"the {noun} must be at least 0", remedy, default=default, kw_only=kw_only)
+def number_in(
+    interval: str, name: str, remedy: str, *, default: object = MISSING, kw_only: bool = False
+) -> Any:
+    """Return a dataclass field for a number in an interval, written as "(0, 1]"; None is left as it is."""
+    inside, words = in_interval(interval), f"{name} must lie in {interval}"
+    return restricted(lambda x: x is None or inside(x), words, remedy, default=default, kw_only=kw_only)
 
 
 def _number_of(x: Any) -> Any:
@@ -239,7 +245,7 @@ def _in_order(cls: type[Node]) -> list[Field]:
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(converted, restricted, not_negative, field))
+@dataclass_transform(frozen_default=True, field_specifiers=(converted, restricted, number_in, field))
 class Node(metaclass=Kind):
     """An immutable declaration, the base class of all declarations.
 

@@ -28,6 +28,7 @@ from ucm.language.node import (
     RotationInvariant,
     SolvableModel,
     in_parentheses,
+    number_in,
     operator,
     restricted,
     some,
@@ -349,9 +350,7 @@ class Objective(SolvableModel["Objective"], Term["Objective"], RotationInvariant
         "leave it out for 'free'",
         default="free",
     )
-    scaling: float = restricted(
-        lambda x: 0.0 < x < math.inf, "scaling is a positive finite number", "leave it out for 1", default=1.0
-    )
+    scaling: float = number_in("(0, inf)", "scaling", "leave it out for 1", default=1.0)
     offset: PerSample | None = restricted(
         lambda _: True,
         "offset is a quantity of each sample, whose values come with the samples",

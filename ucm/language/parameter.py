@@ -23,6 +23,7 @@ from ucm.language.node import (
     OPERATORS,
     RotationInvariant,
     as_number,
+    in_interval,
     number_source,
     restricted,
     with_value,
@@ -360,11 +361,10 @@ def declared_value(scalar: Scalar) -> float:
     return scalar.value if isinstance(scalar, Expression) else scalar
 
 
-def within(name: str, field: str, x: object, low: float, high: float, interval: str) -> Scalar:
+def within(name: str, field: str, x: object, interval: str) -> Scalar:
     """Return a scalar whose present value lies in the interval; a relative one is a fraction of another."""
     scalar = x if isinstance(x, Expression) else as_number(x, f"{name}: {field}")
-    at, ends = declared_value(scalar), (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
-    if not getattr(scalar, "relative", False) and (not low <= at <= high or at in ends):
+    if not getattr(scalar, "relative", False) and not in_interval(interval)(declared_value(scalar)):
         raise CompositionError(
             f"{name}: {field} must lie in {interval}, got {with_value(scalar)}; choose another value"
         )

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import Domain, UncertaintySet
-from ucm.language.node import OPERATORS, Node, Notation, SolvableModel, restricted
+from ucm.language.node import OPERATORS, Node, Notation, SolvableModel, number_in
 from ucm.language.terms import Loss, Penalty
 
 
@@ -49,12 +49,7 @@ class RobustMargin(SolvableModel["RobustMargin"]):
     """
 
     set: UncertaintySet
-    norm: float = restricted(
-        lambda p: p >= 1.0,
-        "the norm is a number p >= 1 (or inf)",
-        "write 2.0 for the Euclidean norm",
-        default=2.0,
-    )
+    norm: float = number_in("[1, inf]", "norm", "write 2.0 for the Euclidean norm", default=2.0)
 
     offset: ClassVar[None] = None
     penalised: ClassVar[bool] = False

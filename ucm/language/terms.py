@@ -33,7 +33,7 @@ from ucm.language.node import (
     RotationInvariant,
     binary,
     converted,
-    restricted,
+    number_in,
 )
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.statistics.samples import Samples, signed
@@ -556,12 +556,8 @@ class SubtractedPart(Node):
         Not negative; the penalty's own factor multiplies it.
     """
 
-    factor: Scalar = restricted(
-        lambda c: 0.0 <= c < math.inf,
-        "the factor is a finite number, not negative",
-        "write it as the factor of the penalty",
-        default=1.0,
-        kw_only=True,
+    factor: Scalar = number_in(
+        "[0, inf)", "factor", "write it as the factor of the penalty", default=1.0, kw_only=True
     )
 
     @abstractmethod

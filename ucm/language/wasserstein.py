@@ -12,7 +12,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.cone import Bound
-from ucm.language.node import Node, Notation, restricted
+from ucm.language.node import Node, Notation, number_in, restricted
 from ucm.language.objective import ConvexPart, Need, Objective, multiplied
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.penalties.norms import Norm
@@ -110,26 +110,13 @@ class WassersteinObjective(Objective):
         "for the 0-1 loss and the ramp loss the worst distribution gives no convex problem",
     )
     penalty: ClassVar[Any] = property(lambda self: multiplied(self.eps, self.length))
-    eps: Scalar = restricted(
-        lambda x: 0.0 < x < math.inf,
-        "eps, the radius, is positive and finite",
-        "for a radius of 0 write the mean of the loss, WorstMean(loss, ...)",
-        kw_only=True,
+    eps: Scalar = number_in(
+        "(0, inf)", "eps", "for a radius of 0 write the mean of the loss, WorstMean(loss, ...)", kw_only=True
     )
-    kappa: Scalar = restricted(
-        lambda x: x >= 0.0,
-        "kappa, the cost of another label, is not negative",
-        "write kappa=inf for labels that stay",
-        default=math.inf,
-        kw_only=True,
+    kappa: Scalar = number_in(
+        "[0, inf]", "kappa", "write kappa=inf for labels that stay", default=math.inf, kw_only=True
     )
-    norm: float = restricted(
-        lambda p: p >= 1.0,
-        "norm is a plain number with 1 <= norm <= inf",
-        "write norm=2.0",
-        default=2.0,
-        kw_only=True,
-    )
+    norm: float = number_in("[1, inf]", "norm", "write norm=2.0", default=2.0, kw_only=True)
 
     def _check(self) -> None:
         if self.penalised or self.offset is not None:

@@ -27,7 +27,7 @@ from ucm.language.domains.separable_constraint import (
     scaled,
 )
 from ucm.language.losses import Exponential
-from ucm.language.node import Notation, not_negative
+from ucm.language.node import Notation, number_in
 from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.terms import ConvexLoss
 
@@ -135,7 +135,7 @@ class KLBall(SimplexDomain):
     array([0.9554, 0.0446])
     """
 
-    alpha: Scalar = not_negative("level alpha", "write KLBall(0.5)")
+    alpha: Scalar = number_in("[0, inf]", "alpha", "write KLBall(0.5)")
 
     def bind(self, samples: SampleWeights) -> SimplexSublevelSet:
         alpha = value(self.alpha)
@@ -311,7 +311,7 @@ class ChiSquareBall(SimplexDomain):
     1/N Σ_{i} (N q_i - 1)^2 ≤ z(0.95)^2/N
     """
 
-    rho: Scalar | None = not_negative("bound rho", "write ChiSquareBall(rho=0.5)", default=None)
+    rho: Scalar | None = number_in("[0, inf]", "rho", "write ChiSquareBall(rho=0.5)", default=None)
     level: Scalar | None = None
 
     def _check(self) -> None:

@@ -35,7 +35,7 @@ from ucm.language.domains.separable_constraint import (
     solve,
 )
 from ucm.language.domains.simplex import Capped, clip_to_mass, kinks
-from ucm.language.node import Notation, not_negative, restricted
+from ucm.language.node import Notation, number_in, restricted
 from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.power import power_root
 
@@ -206,13 +206,8 @@ class NormBall(Domain, SemiSmooth):
     array([0.6, 0.5])
     """
 
-    radius: Scalar = not_negative("radius", "write NormBall(0.5)")
-    p: float = restricted(
-        lambda p: p >= 1.0,
-        "p must be a number of at least 1 (inf allowed)",
-        "write 2.0 for the Euclidean norm",
-        default=2.0,
-    )
+    radius: Scalar = number_in("[0, inf]", "radius", "write NormBall(0.5)")
+    p: float = number_in("[1, inf]", "p", "write 2.0 for the Euclidean norm", default=2.0)
     around: str | None = restricted(
         lambda x: x in (None, "uniform"),
         'around is None (the ball around 0) or "uniform"',

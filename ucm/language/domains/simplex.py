@@ -26,7 +26,7 @@ from ucm.language.contracts import (
     jacobian,
     vector,
 )
-from ucm.language.node import Notation, not_negative
+from ucm.language.node import Notation, number_in
 from ucm.language.parameter import Scalar, named, subject, value
 
 _TINY = float(np.finfo(float).tiny)
@@ -102,9 +102,9 @@ class CappedSimplex(SimplexDomain):
     array([0.5, 0.5, 0. , 0. ])
     """
 
-    cap: Scalar | None = not_negative("cap", "write CappedSimplex(0.1)", default=None)
+    cap: Scalar | None = number_in("[0, inf]", "cap", "write CappedSimplex(0.1)", default=None)
     relative: bool = False
-    nu: Scalar | None = not_negative("fraction nu", "write CappedSimplex(nu=0.3)", default=None, kw_only=True)
+    nu: Scalar | None = number_in("[0, inf]", "nu", "write CappedSimplex(nu=0.3)", default=None, kw_only=True)
 
     def _check(self) -> None:
         _ = self.given

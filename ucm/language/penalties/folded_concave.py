@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from dataclasses import MISSING
 from typing import Any
 
 import numpy as np
 
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
-from ucm.language.node import Notation, restricted
+from ucm.language.node import Notation, number_in
 from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Scalar, value
 from ucm.language.penalties.norms import L1, GroupLasso, groups_of_features
 from ucm.language.terms import FoldedConcave, Penalty, ProximalPenalty
 
-
-def above(name: str, least: float = 0.0, default: object = MISSING) -> Any:
-    """Return a field for a finite scalar greater than `least`."""
-    remedy = "the penalty would not be concave in |w|" if least else "give a positive number"
-    words = f"{name} must be above {least:g} and finite"
-    return restricted(lambda x: least < x < np.inf, words, remedy, default=default)
+_REMEDY = "give a positive number"
 
 
 class ExpL0(FoldedConcave):
@@ -44,7 +38,7 @@ class ExpL0(FoldedConcave):
     0.9817
     """
 
-    a: Scalar = above("a")
+    a: Scalar = number_in("(0, inf)", "a", _REMEDY)
 
     def profile(self, s: Vec) -> Vec:
         return -np.expm1(-value(self.a) * s)
@@ -88,7 +82,7 @@ class CappedL1(FoldedConcave):
     1.25
     """
 
-    a: Scalar = above("a")
+    a: Scalar = number_in("(0, inf)", "a", _REMEDY)
 
     def profile(self, s: Vec) -> Vec:
         return np.minimum(value(self.a), s)
@@ -112,7 +106,7 @@ class CappedL1(FoldedConcave):
 class _ClippedSlope(FoldedConcave):
     """The base class of MCP and SCAD, whose slope falls from lam at 0 to 0."""
 
-    lam: Scalar = above("lam", default=1.0)
+    lam: Scalar = number_in("(0, inf)", "lam", _REMEDY, default=1.0)
 
     @abstractmethod
     def clip(self) -> Scalar:
@@ -146,7 +140,7 @@ class MCP(_ClippedSlope):
     1.75
     """
 
-    gamma: Scalar = above("gamma", default=3.0)
+    gamma: Scalar = number_in("(0, inf)", "gamma", _REMEDY, default=3.0)
 
     def profile(self, s: Vec) -> Vec:
         lam, gamma = value(self.lam), value(self.gamma)
@@ -181,7 +175,7 @@ class SCAD(_ClippedSlope):
     3.0
     """
 
-    a: Scalar = above("a", 1.0, 3.7)
+    a: Scalar = number_in("(1, inf)", "a", "the penalty would not be concave in |w|", default=3.7)
 
     def profile(self, s: Vec) -> Vec:
         lam, a = value(self.lam), value(self.a)
@@ -221,8 +215,8 @@ class GroupMCP(FoldedConcave):
     """
 
     groups: Any = groups_of_features()
-    lam: Scalar = above("lam", default=1.0)
-    gamma: Scalar = above("gamma", default=3.0)
+    lam: Scalar = number_in("(0, inf)", "lam", _REMEDY, default=1.0)
+    gamma: Scalar = number_in("(0, inf)", "gamma", _REMEDY, default=3.0)
 
     @functools.cached_property
     def lasso(self) -> GroupLasso:

@@ -15,7 +15,7 @@ from ucm.language import cvx as cp
 from ucm.language.cone import Bound, PolyhedralCone
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
-from ucm.language.node import Node, Notation, restricted
+from ucm.language.node import Node, Notation, number_in, restricted
 from ucm.language.objective import PenaltySum, multiplied, summed
 from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.power import power_root
@@ -128,9 +128,7 @@ class Norm(SupportFunction):
     5.0
     """
 
-    p: float = restricted(
-        lambda p: p >= 1.0, "p is a plain number with 1 <= p <= inf", "write Norm(p=1.5)", default=2.0
-    )
+    p: float = number_in("[1, inf]", "p", "write Norm(p=1.5)", default=2.0)
 
     @property
     def rotation_invariant(self) -> bool:
@@ -187,7 +185,7 @@ def ElasticNet(ratio: Scalar = 0.5) -> Penalty:
     >>> ucm.ElasticNet(0.25)
     0.25 * L1() + 0.75 * L2()
     """
-    ratio = within("ElasticNet", "ratio", ratio, 0.0, 1.0, "[0, 1]")
+    ratio = within("ElasticNet", "ratio", ratio, "[0, 1]")
     terms = [multiplied(c, R) for c, R in ((ratio, L1()), (1.0 - ratio, L2())) if c != 0.0]
     return summed(PenaltySum, terms)
 
@@ -210,10 +208,8 @@ class Lp(ProximalPenalty):
     9.0
     """
 
-    p: float = restricted(
-        lambda p: 1.0 < p < np.inf,
-        "p is a plain number with 1 < p < inf",
-        "for p = 1 take L1(), for p < 1 ExpL0(a), CappedL1(a), MCP() or SCAD(), for inf LInf()",
+    p: float = number_in(
+        "(1, inf)", "p", "for 1 take L1(), below 1 ExpL0(a), CappedL1(a), MCP() or SCAD(), for inf LInf()"
     )
 
     @property

@@ -30,7 +30,7 @@ from ucm.language.contracts import (
     UncertaintySet,
 )
 from ucm.language.domains import NormBall, Simplex
-from ucm.language.node import Notation, RotationInvariant, axes, converted, not_negative, restricted
+from ucm.language.node import Notation, RotationInvariant, axes, converted, number_in
 from ucm.language.parameter import Expression, Scalar
 from ucm.language.statistics.affine import (
     ORIGIN,
@@ -327,13 +327,8 @@ class Ball(_BallImage):
     """
 
     center: VectorNode = converted(converter=as_vector)
-    radius: Scalar = not_negative("radius", f"write Ball(pos.mean, 0.5){_BY_SAMPLE}")
-    p: float = restricted(
-        lambda p: p >= 1.0,
-        "p must be a number of at least 1 (inf allowed)",
-        "write 2.0 for the Euclidean norm",
-        default=2.0,
-    )
+    radius: Scalar = number_in("[0, inf]", "radius", f"write Ball(pos.mean, 0.5){_BY_SAMPLE}")
+    p: float = number_in("[1, inf]", "p", "write 2.0 for the Euclidean norm", default=2.0)
 
     @property
     def rotation_invariant(self) -> bool:
@@ -379,7 +374,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
 
     center: VectorNode = converted(converter=as_vector)
     shape: MatrixNode = converted(converter=as_matrix)
-    radius: Scalar = not_negative("radius", f"write Ellipsoid(pos.mean, pos.cov, 0.5){_BY_SAMPLE}")
+    radius: Scalar = number_in("[0, inf]", "radius", f"write Ellipsoid(pos.mean, pos.cov, 0.5){_BY_SAMPLE}")
 
     def map(self, data: Data) -> LinearMap:
         return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))

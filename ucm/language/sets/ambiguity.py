@@ -56,7 +56,7 @@ def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
     Hull(pos, weights=CappedSimplex(1 / Param('beta', 0.2), relative=True))
     """
     samples = as_samples(samples, "CVaR")
-    beta = within("CVaR", "beta", beta, 0.0, 1.0, "(0, 1]")
+    beta = within("CVaR", "beta", beta, "(0, 1]")
     return Hull(samples, weights=CappedSimplex(1.0 / beta, relative=True))
 
 
@@ -131,7 +131,7 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
     {Σ_{y_i = +1} q_i x_i : q ∈ Δ, ‖q - 1/N₊‖₁ ≤ 0.2}
     """
     samples = as_samples(samples, "TotalVariation")
-    d = within("TotalVariation", "d", d, 0.0, 1.0, "[0, 1]")
+    d = within("TotalVariation", "d", d, "[0, 1]")
     return Hull(samples, weights=NormBall(2.0 * d, 1.0, around="uniform"))
 
 
@@ -227,7 +227,7 @@ def Wasserstein(
     Hull(pos, weights=CappedSimplex(2, relative=True)) + Ball(0, 0.2, p=1)
     """
     samples = as_samples(samples, "Wasserstein")
-    eps = within("Wasserstein", "eps", eps, 0.0, math.inf, "[0, inf)")
+    eps = within("Wasserstein", "eps", eps, "[0, inf)")
     if order not in (1, math.inf):
         raise CompositionError(
             f"Wasserstein: order is 1 or inf, got {brief(order)}; order 2 of moments is Gelbrich"
@@ -273,8 +273,8 @@ def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
     {x̄₊ + Σ₊^(1/2) u : ‖u‖₂ ≤ κ} ⊕ {u : ‖u‖₂ ≤ ε·(1 + κ^2)^0.5},  κ = 1, ε = 0.1
     """
     samples = as_samples(samples, "Gelbrich")
-    eps = within("Gelbrich", "eps", eps, 0.0, math.inf, "[0, inf)")
-    kappa = within("Gelbrich", "kappa", kappa, 0.0, math.inf, "[0, inf)")
+    eps = within("Gelbrich", "eps", eps, "[0, inf)")
+    kappa = within("Gelbrich", "kappa", kappa, "[0, inf)")
     return Ellipsoid(samples.mean, samples.cov, kappa) + Ball(0, eps * (1.0 + kappa**2.0) ** 0.5)
 
 
