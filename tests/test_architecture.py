@@ -271,11 +271,11 @@ def test_one_module_computes_the_lower_bound() -> None:
 
 # --- the way of a solve ---------------------------------------------------------------------------
 SOLVES = [  # the files that a solve enters, and its changes of floor
-    (ucm.models.nu_svm(0.3), 27, 151),
+    (ucm.models.nu_svm(0.3), 25, 142),
     (
         (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos)) - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
-        34,
-        1085,
+        32,
+        1027,
     ),
     (
         ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0),

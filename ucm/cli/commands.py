@@ -29,8 +29,9 @@ from ucm.estimators.out_of_core import scored
 from ucm.forms.monitor import limit_from
 from ucm.forms.solution import Solution
 from ucm.language import models
+from ucm.language.node import as_declared
 from ucm.language.notation import TEXT
-from ucm.language.objective import Objective, as_declared
+from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.language.serialize import from_json, to_json
 from ucm.ranges.relative_sizes import admissible

@@ -38,7 +38,8 @@ from ucm.forms.monitor import Monitor, check_time_limit, limit_from, time_of
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
-from ucm.language.objective import Objective, as_declared
+from ucm.language.node import as_declared
+from ucm.language.objective import Objective
 from ucm.language.per_sample import PerSample, check_quantities
 from ucm.language.robust import RobustMargin
 from ucm.language.statistics.samples import Samples, kinds_of

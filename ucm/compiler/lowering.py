@@ -33,7 +33,6 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.robust import by_lam
 from ucm.language.sets.combination import Combination
 from ucm.language.statistics.affine import VectorNode
 
@@ -193,7 +192,7 @@ class BoundModel:
                 return "objective with label flips"
             case Objective(needs=needs):
                 return "objective of few features" if "envelope" in needs else "objective"
-        return "set over rows" if over_rows else "set by lam" if by_lam(self.model) else "set"
+        return "set over rows" if over_rows else "set by lam" if self.model.by_lam else "set"
 
     @property
     def hides_features(self) -> bool:

@@ -52,7 +52,7 @@ from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import check_constraints
 from ucm.language.penalties.epigraph import LastWeight, OfFirst
 from ucm.language.penalties.norms import L1
-from ucm.language.robust import RobustMargin, by_lam
+from ucm.language.robust import RobustMargin
 from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
@@ -531,7 +531,7 @@ def of_statistics(U: Node) -> bool:
 
 def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight) -> Data:
     """Return the statistics of one pass over rows: means and covariances, or counts and a sample."""
-    if model.relative_names() or by_lam(model):
+    if model.relative_names() or model.by_lam:
         refuse_gathering(rows, f"{model!r}")
     groups = groups_in(model)
     if groups and "group" not in rows.tags:

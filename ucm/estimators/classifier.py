@@ -77,8 +77,8 @@ from ucm.forms.solver import Solver
 from ucm.language import models
 from ucm.language.contracts import UncertaintySet
 from ucm.language.losses import Logistic
-from ucm.language.node import Node
-from ucm.language.objective import Objective, as_declared, split_scalar
+from ucm.language.node import Node, as_declared
+from ucm.language.objective import Objective, split_scalar
 from ucm.language.per_sample import check_quantities
 from ucm.language.robust import RobustMargin
 

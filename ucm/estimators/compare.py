@@ -69,8 +69,7 @@ from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit
 from ucm.language import models as named_models
 from ucm.language.losses import Hinge
-from ucm.language.node import Node
-from ucm.language.objective import as_declared
+from ucm.language.node import Node, as_declared
 from ucm.ranges.relative_sizes import with_relative_sizes
 
 Scoring = str | Callable[..., float] | None

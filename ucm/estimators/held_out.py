@@ -38,7 +38,7 @@ from ucm.estimators.validation import (
 )
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.robust import RobustMargin
 from ucm.ranges.parameter_range import size_of
 
 Scores = NDArray[np.float64]
@@ -82,7 +82,7 @@ class Search:
             return False
         nothing = Moments(1.0, np.zeros(1), np.zeros((1, 1)))  # the size does not depend on data
         data = known_by({"pos": nothing, "neg": nothing})
-        return not isinstance(size_of(as_model(self.model, "ClassifierCV"), data, self.names[0]), str)
+        return not isinstance(size_of(self.model.model, data, self.names[0]), str)
 
 
 def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:

@@ -33,7 +33,7 @@ from ucm.language.penalties.cardinality import FeatureCount
 from ucm.language.penalties.constraints import LinearConstraint
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.per_sample import quantities_of
-from ucm.language.robust import RobustMargin, as_model, by_lam
+from ucm.language.robust import RobustMargin, as_model
 from ucm.language.robust_samples import Perturbations, Robust
 from ucm.language.sample_sets import FeatureDeletion, PerSampleImage
 from ucm.language.statistics.affine import VectorNode
@@ -287,7 +287,7 @@ class _Program:
             *_RESERVED,
             *quantities_of(model),
             *example.definitions,
-            *(["rho"] if by_lam(model) else []),
+            *(["rho"] if model.by_lam else []),
         }
         names: dict[str, str] = {}
         for name in model.params():
@@ -303,7 +303,7 @@ class _Program:
                 declared, body = model, self._of_objective(model)
             case RobustMargin():
                 declared = model.set
-                body = self._of_generalised_nu_svm(model) if by_lam(model) else self._of_set(model)
+                body = self._of_generalised_nu_svm(model) if model.by_lam else self._of_set(model)
         used = set(re.findall(r"\w+", "\n".join(body)))
         if model.nodes_of_type(JointLoss):  # their sizes are counts of samples
             used |= example.definitions.keys()

@@ -65,6 +65,7 @@ class SampleWeights:
     number : the sum of the samples' own weights, without those of their classes; None: `total`
     population : m, the number of all samples at hand, and the sum of the weights of each class; None where
         these samples are all
+    rows : (N,) the indices of the samples among all; None for given points
     """
 
     dim: int
@@ -72,6 +73,7 @@ class SampleWeights:
     classes: Vec | None = None
     number: float | None = None
     population: tuple[float, float, float] | None = None
+    rows: NDArray[np.intp] | None = None
 
     @property
     def c(self) -> float | Vec:
@@ -307,11 +309,6 @@ class Domain(BoundDomain, RotationInvariant):
     """A domain as declared, without data: a closed convex set of parameter vectors of any dimension."""
 
     example: ClassVar[str] = "NormBall(0.2)"
-
-    @property
-    def by_lam(self) -> bool:
-        """True if the size is declared by a bound of `||w||`, and follows from it together with data."""
-        return False
 
     def intersected(self) -> list[Domain]:
         """Return the operands of nested intersections, in order; any other domain alone."""
@@ -600,6 +597,10 @@ class UncertaintySet(SolvableModel["UncertaintySet"], FeatureNode):
     """A symbolic closed convex set in feature space; methods take the data as an argument."""
 
     example: ClassVar[str] = "Hull(pos) - Hull(neg)"
+
+    @property
+    def model(self) -> Any:
+        return self.once("margin", lambda: OPERATORS["margin"](self))
 
     def terms(self) -> tuple[tuple[UncertaintySet, Matrix], ...]:
         """Return pairs (U, L) whose Minkowski sum of `L U` is the set; none for a set that is no such sum."""

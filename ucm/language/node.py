@@ -372,6 +372,11 @@ class Node(metaclass=Kind):
         """True if the meaning of the node alone is the same in all orthonormal coordinates of the samples."""
         return False
 
+    @property
+    def by_lam(self) -> bool:
+        """True if it has a domain whose size is declared by a bound of `||w||`, and follows with data."""
+        return any(x.by_lam for x in self.children())
+
     # --- parameters ------------------------------------------------------------------------
     def params(self) -> dict[str, float]:
         """Return the values of the `Param`s in this declaration by name, in order of appearance."""
@@ -743,9 +748,19 @@ class Arithmetic(Node, Generic[Result]):
 class SolvableModel(Arithmetic[Result]):
     """A set, a robust margin or an objective: a declaration that can be solved."""
 
+    @property
+    def model(self) -> Any:
+        """The `RobustMargin` or `Objective` to solve: itself, or the margin of a set, with p = 2."""
+        return self
+
     def problem_latex(self) -> str:
         """Return the primal and the dual problem in LaTeX; if non-convex, the primal and its convex parts.
 
         Support functions and conjugates are written out: see `ucm.language.problem.problem_latex`.
         """
         return OPERATORS["problem_latex"](self)
+
+
+def as_declared(model: object, where: str) -> Any:
+    """Return an objective or a `RobustMargin` unchanged, and the `RobustMargin` of a set; refuse the rest."""
+    return model.model if isinstance(model, SolvableModel) else OPERATORS["as model"](model, where)

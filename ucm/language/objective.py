@@ -36,7 +36,7 @@ from ucm.language.node import (
 )
 from ucm.language.parameter import Scalar, Scope, as_factor, declared_value, is_zero, value
 from ucm.language.per_sample import PerSample
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.robust import RobustMargin
 from ucm.language.terms import (
     Bound,
     ConvexLoss,
@@ -683,11 +683,6 @@ def _sum(a: object, b: object) -> Any:
     if loss is None or penalty is None:
         return penalty if loss is None else loss
     return Objective(loss, penalty, *declared.pop()) if declared else Objective(loss, penalty)
-
-
-def as_declared(model: object, where: str) -> RobustMargin | Objective:
-    """Return an objective or a `RobustMargin` unchanged, and the `RobustMargin` of a set."""
-    return model if isinstance(model, Objective) else as_model(model, where)
 
 
 def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:

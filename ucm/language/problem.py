@@ -17,7 +17,7 @@ from ucm.language.node import LATEX, operator
 from ucm.language.objective import Objective, ScaledLoss, TermMultiple
 from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
-from ucm.language.robust import RobustMargin, as_model, dual_exponent
+from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.robust_samples import Robust, without_perturbations
 from ucm.language.sets.affine_image import Ball, Ellipsoid, Point
 from ucm.language.sets.combination import Combination, is_number
@@ -204,7 +204,7 @@ def problem_latex(model: Objective | UncertaintySet | RobustMargin) -> str:
     >>> print(ucm.models.mm_mpm(0.5).problem_latex().splitlines()[1])
     \text{primal} \quad & \min_{\lVert w \rVert_{2} = 1} \left[ -w'\bar x_{+} + \kappa \sqrt{w'\Sigma_{+} w} + w'\bar x_{-} + \kappa \sqrt{w'\Sigma_{-} w} \right] \\
     """  # noqa: E501
-    rows = _objective(model) if isinstance(model, Objective) else _robust(as_model(model, "model"))
+    rows = _objective(model) if isinstance(model, Objective) else _robust(model.model)
     values = [p.with_value(LATEX) for p in model._params.values()]
     if values:
         rows["with"] = r",\quad ".join(values)

@@ -7,8 +7,8 @@ import math
 from typing import ClassVar
 
 from ucm.errors import CompositionError, brief
-from ucm.language.contracts import Domain, UncertaintySet
-from ucm.language.node import OPERATORS, Node, Notation, SolvableModel, number_in
+from ucm.language.contracts import UncertaintySet
+from ucm.language.node import OPERATORS, Notation, SolvableModel, number_in, operator
 from ucm.language.terms import Loss, Penalty
 
 
@@ -19,6 +19,7 @@ def dual_exponent(p: float) -> float:
     return 1.0 if p == math.inf else p / (p - 1.0)
 
 
+@operator("margin")
 class RobustMargin(SolvableModel["RobustMargin"]):
     """The robust-margin model `min over ||w||_p = 1 of max over x in U of -w'x`.
 
@@ -73,18 +74,14 @@ class RobustMargin(SolvableModel["RobustMargin"]):
         return notation.separated(f"{minimum} {maximum} -w'x", f"U = {self.set.formula(notation)}")
 
 
-def by_lam(model: Node) -> bool:
-    """True if a model has a domain that is declared by `lam` in place of a radius."""
-    return any(domain.by_lam for domain in model.nodes_of_type(Domain))
-
-
+@operator("as model")
 def as_model(model: object, where: str) -> RobustMargin:
     """Return the `RobustMargin` of a set with p = 2, or a `RobustMargin` unchanged."""
     match model:
         case RobustMargin():
             return model
         case UncertaintySet():
-            return model.once("margin", lambda: RobustMargin(model))
+            return model.model
         case Loss():
             why = (
                 f"{model!r} is a loss without a penalty, so that w may grow without bound (on separable data "

@@ -28,7 +28,7 @@ from ucm.language.terms import ConvexLoss, JointLoss, Subgroup, counted_samples
 
 def _domain(weights: object, where: str = "") -> Domain | None:
     match weights:
-        case Domain() if any(D.by_lam for D in weights.intersected()):
+        case Domain(by_lam=True):
             raise CompositionError(f"{where}: a lam is of a set, got {brief(weights)}; give the radius")
         case Domain() | None:
             refuse_bounds(weights, where)
@@ -225,7 +225,8 @@ class WeightSet(DomainImage):
             return SampleWeights(len(self.of.groups))
         rows, weights = self.rows(data), data.weights
         population = float(data.factors.sum()), data.count("pos"), data.count("neg")
-        return SampleWeights(rows.size, None if weights is None else weights[rows], population=population)
+        each = None if weights is None else weights[rows]
+        return SampleWeights(rows.size, each, population=population, rows=rows)
 
     def __repr__(self) -> str:
         return repr(self.of)

@@ -14,8 +14,9 @@ from ucm.compiler.path import Path, path
 from ucm.data.bound_data import bind
 from ucm.data.weights import SAMPLE_OPTIONS
 from ucm.errors import ParameterError, brief
+from ucm.language.node import as_declared
 from ucm.language.notation import LATEX
-from ucm.language.objective import Objective, as_declared
+from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.plot.problem import feature_names
 from ucm.plot.style import LINES, Display, palette

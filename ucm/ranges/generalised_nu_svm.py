@@ -161,8 +161,7 @@ class GeneralisedNuSVM:
             why = samples.missing(hull) or ball.too_flat(samples)
             if why is not None:
                 raise EmptySetError(f"{hull!r}: {why.partition(': ')[2]}")
-            rows = hull.samples.rows(data)
-            rows = np.arange(data.m) if rows is None else rows
+            rows = np.arange(data.m) if samples.rows is None else samples.rows
             c = np.ones(rows.size) * samples.c
             for sign in (1.0, -1.0):
                 mask = data.y[rows] == sign
@@ -347,9 +346,9 @@ class GeneralisedNuSVM:
                 )
             self.w, radii = self.normal(v), []
             for hull, ball in zip(hulls, self.balls, strict=True):
-                rows = hull.samples.rows(data)
-                class_weights = len(hulls) * (q if rows is None else q[rows])
-                radii.append(ball.curve(hull.samples.bound(data)).value(class_weights))
+                samples = hull.samples.bound(data)
+                class_weights = len(hulls) * (q if samples.rows is None else q[samples.rows])
+                radii.append(ball.curve(samples).value(class_weights))
         each = []
         for hull, ball, radius in zip(hulls, self.balls, radii, strict=True):
             word = "radius" if hull.samples == signed else f"radius_{hull.samples.tag}"

@@ -19,7 +19,7 @@ from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.objective import Objective, split_scalar
 from ucm.language.parameter import Expression, Param, holds
-from ucm.language.robust import RobustMargin, by_lam
+from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.terms import JointLoss
 from ucm.numerics.coordinates import OrthonormalCoordinates
@@ -154,7 +154,7 @@ def interval_of(
     if isinstance(model, Objective):
         found = _of_weights(model, data, name, time_limit) or lambda_max(model, data, name)
         return found or declared_range(model, name)
-    if by_lam(model):
+    if model.by_lam:
         return _of_lam(model, data, name)
     return intervals_of_sizes(model, (name,), data, time_limit)[name]
 

@@ -16,11 +16,11 @@ from ucm.data.readers import open_rows
 from ucm.data.weights import ClassWeight
 from ucm.errors import CompositionError, SolverError, unknown_option
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node, each
-from ucm.language.objective import Objective, as_declared
+from ucm.language.node import Node, as_declared, each
+from ucm.language.objective import Objective
 from ucm.language.parameter import Param
 from ucm.language.per_sample import check_quantities
-from ucm.language.robust import RobustMargin, by_lam
+from ucm.language.robust import RobustMargin
 from ucm.ranges.generalised_nu_svm import radius_from_lambda
 from ucm.ranges.interval import Interval
 from ucm.ranges.lambda_max import lambda_max
@@ -122,7 +122,7 @@ def admissible(
 def resolved(model: Model, data: Data) -> Model:
     """Return the model with numbers for its relative `Param`s, and radii for lam in `LossBall`s."""
     model = with_numbers(model, data)
-    return radius_from_lambda(model, data).model if by_lam(model) else model  # type: ignore[return-value, arg-type]
+    return radius_from_lambda(model, data).model if model.by_lam else model  # type: ignore[return-value, arg-type]
 
 
 def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Model:

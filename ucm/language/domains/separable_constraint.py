@@ -393,14 +393,10 @@ class SimplexSublevelSet(BoundSimplex):
         ]
 
     def violation(self, q: Vec) -> float:
-        q, cap = vector(q), self.h.cap
-        inside = np.clip(q, 0.0, cap * self.samples.c)
+        q = vector(q)
+        inside = np.clip(q, 0.0, self.h.cap * self.samples.c)
         above = self.h.height(inside) - self.h.rounding(q) - self.radius
-        worst = max(
-            self.samples.outside(q),
-            above / (max(abs(self.radius), self.h.unit) or 1.0),
-            float(np.abs(q - inside).sum()) / (min(cap, 1.0) or 1.0),
-        )
+        worst = max(self.simplex.violation(q), above / (max(abs(self.radius), self.h.unit) or 1.0))
         if self.is_point:
             worst = max(worst, float(np.abs(q - self.samples.uniform()).sum()))
         return round_violation(worst)

@@ -24,6 +24,7 @@ from ucm.language.contracts import (
     Size,
     exactly_one,
     jacobian,
+    round_violation,
     vector,
 )
 from ucm.language.node import Notation, number_in
@@ -246,6 +247,15 @@ class Capped(BoundSimplex):
             else:
                 q[g.entries] = clip_to_mass(entries, np.zeros(g.size) + g.most, g.mass)
         return q + self._base
+
+    def violation(self, q: Vec) -> float:
+        q = vector(q)
+        above, worst = q - self._base, []
+        for g, (_, mass) in zip(self._above, self.samples.groups, strict=True):
+            v = above[g.entries]
+            off, outside = q[g.entries].sum() - mass, v - np.clip(v, 0.0, g.cap)
+            worst += [abs(off) / mass, np.abs(outside).sum() / mass]
+        return round_violation(np.max(worst))
 
     def jacobian(self, v: Vec) -> Jacobian:
         return self.jacobian_at(self.project(v))

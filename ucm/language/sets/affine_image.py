@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
@@ -64,15 +63,13 @@ def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple
 class BoundImage:
     """The image `{center + A q : q in every one of pieces}` of bound samples.
 
-    `rows` are the indices of the samples that q weighs, None where it weighs none; `classes` are their
-    classes, None also for samples of one class.
+    `samples` are those that q weighs, None where it weighs none.
     """
 
     A: LinearMap
     center: Vec
     pieces: list[BoundDomain]
-    classes: Vec | None = None
-    rows: NDArray[np.intp] | None = None
+    samples: SampleWeights | None = None
 
 
 class DomainImage(UncertaintySet):
@@ -91,11 +88,7 @@ class DomainImage(UncertaintySet):
         """Return the linear map A of the image, over bound samples."""
 
     def sample_weights(self, data: Data) -> SampleWeights | None:
-        """Return the weights and classes of the samples that q weighs, by default None: q weighs none."""
-        return None
-
-    def rows(self, data: Data) -> NDArray[np.intp] | None:
-        """Return the indices of the samples that q weighs, by default None."""
+        """Return the weights, classes and indices of the samples that q weighs, by default None: none."""
         return None
 
     def bound(self, data: Data) -> BoundImage:
@@ -103,15 +96,14 @@ class DomainImage(UncertaintySet):
         return self.once("image", lambda: self._bound(data), data)
 
     def _bound(self, data: Data) -> BoundImage:
-        (c, domain), A, rows = self.declared(), self.map(data), self.rows(data)
-        samples = self.sample_weights(data)
+        (c, domain), A, samples = self.declared(), self.map(data), self.sample_weights(data)
         center = np.zeros(A.shape[0]) if isinstance(c, Origin) else c.evaluate(data)
         if samples is None:
-            return BoundImage(A, center, [*domain.intersected()], rows=rows)
+            return BoundImage(A, center, [*domain.intersected()])
         domains = [D.bind(samples) for D in domain.intersected()]
         on_simplex = [D for D in domains if D.on_simplex] or [Simplex().bind(samples)]
         pieces = on_simplex + [D for D in domains if not D.on_simplex]
-        return BoundImage(A, center, pieces, samples.classes, rows)
+        return BoundImage(A, center, pieces, samples)
 
     def pieces(self, data: Data) -> list[BoundDomain]:
         """Return the domains whose intersection q lies in; over samples, those on the simplex first."""
@@ -125,9 +117,9 @@ class DomainImage(UncertaintySet):
 
     def lower(self, data: Data) -> LoweredSet:
         image = self.bound(data)
-        A, classes, rows = image.A, image.classes, image.rows
+        A, samples, (first, *coupled) = image.A, image.samples, image.pieces
         n, dim = A.shape
-        first, *coupled = image.pieces
+        rows, classes = (None, None) if samples is None else (samples.rows, samples.classes)
         blocks = [Block(A, first, classes, rows, 0.0 if rows is None else 1.0)]
         blocks += [Block(zero_map(n, dim), D, classes) for D in coupled]
         meets = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
@@ -73,9 +72,6 @@ class Hull(DomainImage, RotationInvariant):
 
     def sample_weights(self, data: Data) -> SampleWeights:
         return self.samples.bound(data)
-
-    def rows(self, data: Data) -> NDArray[np.intp] | None:
-        return self.samples.rows(data)
 
     def coefficient_name(self) -> str:
         return f"q_{self.samples.tag}"

@@ -57,7 +57,7 @@ class SampleNode(Arithmetic, FeatureNode):
         return F.weighted_gram(np.ones(F.shape[1]))
 
     def bound(self, data: Data) -> SampleWeights:
-        """Return the weights and classes of these vectors, for `Domain.bind`."""
+        """Return the weights, classes and indices of these vectors, for `Domain.bind`."""
         return SampleWeights(self.map(data).shape[1], population=data.population)
 
     @property
@@ -178,7 +178,7 @@ class Samples(SampleNode, RotationInvariant):
     def bound(self, data: Data) -> SampleWeights:
         part, size = self.part, self.map(data).shape[1]
         columns = data.copies(*part), data.signs(*part), data.number(*part)
-        return SampleWeights(size, *columns, data.population)
+        return SampleWeights(size, *columns, data.population, data.rows(*part))
 
     @property
     def tag(self) -> str:
