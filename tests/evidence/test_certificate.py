@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -23,7 +24,7 @@ from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence import reference
 from ucm.evidence.certificate import bracket, certify, fault, interval, is_proven
-from ucm.evidence.feasible_point import INSIDE, moved_inside
+from ucm.evidence.feasible_point import INSIDE, _jacobian, moved_inside
 from ucm.evidence.reference import CvxpyResult, compared
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -579,3 +580,21 @@ def test_a_common_point_is_found_in_directions_in_which_the_samples_are_nearly_f
         certificate = plan.solve().certificate
     assert certificate.violation <= INSIDE
     assert np.isfinite(certificate.gap)
+
+
+@pytest.mark.parametrize("domain", [ucm.CappedSimplex(0.3), ucm.NormBall(0.4), ucm.Box(-0.5, 0.5)], ids=repr)
+def test_differences_of_a_projection_give_its_jacobian(domain: Any) -> None:
+    """Without time the identity, the largest Jacobian, takes its place."""
+    only: Any = SimpleNamespace(project=domain.project)
+    for seed in range(5):
+        v = np.random.default_rng(seed).standard_normal(8)
+        dense = [
+            np.diag(J.d) + J.U @ J.S @ J.U.T
+            for J in (
+                _jacobian(only, v, Monitor()),
+                domain.jacobian(v),
+                _jacobian(only, v, Monitor(time_limit=1e-9)),
+            )
+        ]
+        np.testing.assert_allclose(dense[0], dense[1], atol=1e-6)
+        assert np.array_equal(dense[2], np.eye(8))

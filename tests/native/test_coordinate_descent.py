@@ -87,17 +87,23 @@ def _height(loss: Any, penalty: Any, data: tuple[Any, ...], w: Any, b: Any) -> A
     return total if tilt is None else total - tilt.margin @ t - tilt.normal @ w
 
 
-@pytest.mark.parametrize("tilted", [False, True])
+@pytest.mark.parametrize("tilted", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize("penalty", [(0.0, 0.5), (2.0, 0.0), (1.0, 0.3), (0.0, 1e-4)])
 @pytest.mark.parametrize("loss", [ucm.Logistic(), ucm.SquaredHinge()], ids=repr)
-def test_compiled_newton_steps_against_cvxpy(loss: Any, penalty: tuple[float, float], tilted: bool) -> None:
-    """At a rough and at a fine tolerance: objective, bound, dual point, and the number of steps."""
+def test_compiled_newton_steps_against_cvxpy(loss: Any, penalty: tuple[float, float], tilted: float) -> None:
+    """At a rough and at a fine tolerance: objective, bound, dual point, and the number of steps.
+
+    The largest tilt cancels an l1 norm on one side of 0. From the end no matrix is formed again.
+    """
     rng = np.random.default_rng(3)
     m, n = 90, 6
     y = np.where(np.arange(m) % 3 == 0, 1.0, -1.0)
     X, c = rng.standard_normal((m, n)) + 0.3 * y[:, None], rng.uniform(0.2, 2.0, m)
     X[:, 1] *= 3.0
+    c[5] = 0.0
     tilt = LinearTerm(-rng.uniform(0.0, 0.3, m) * c, 0.3 * rng.standard_normal(n)) if tilted else None
+    if tilt is not None and tilted > 1.0:
+        tilt.normal[0] = tilted
     data, R = (X, y, c, tilt), [f * term for f, term in zip(penalty, (ucm.L1(), ucm.L2()), strict=True) if f]
     form = Composite(X, y, loss.split()[0], tuple(R), (c,), tilt=tilt)
     w, b = cp.Variable(n), cp.Variable()
@@ -113,8 +119,11 @@ def test_compiled_newton_steps_against_cvxpy(loss: Any, penalty: tuple[float, fl
         own = _height(loss, penalty, data, *map(cp.Constant, answer.plane)).value
         assert value == pytest.approx(float(own), rel=1e-12)
         assert -1e-8 <= (value - least) / abs(value) <= gap + 1e-8
-        assert gap == pytest.approx(form.duality_gap(answer)[1] / abs(value), rel=1e-6, abs=1e-11)
-        assert monitor.history[-1]["iteration"] <= most
+        assert gap == pytest.approx(form.duality_gap(answer)[1] / abs(value), rel=1e-6, abs=3e-9)
+        assert monitor.history[-1]["iteration"] <= most + (6 if tilted > 1.0 else 0)
+    again = Monitor(1e-9)
+    assert method.solve(form, again, answer.plane, 50).status == "converged"
+    assert again.systems == 0 and again.history[-1]["iteration"] == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 8, 60])

@@ -74,6 +74,32 @@ def test_boxes_of_each_sample_and_linear_terms(seed: int) -> None:
     assert offset * alpha.sum() - pull @ pull / (4.0 * c) == pytest.approx(value, rel=1e-7, abs=1e-7)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("limits", [0, 1, 3])
+@pytest.mark.parametrize("seed", [2, 3, 4, 5])
+def test_boxes_with_limits_of_w_and_without_a_bias(seed: int, limits: int, intercept: bool) -> None:
+    """Beside interior points: two limits cut the optimum of the others off, one does not."""
+    X, y, tops, c, offset, _ = _tilted(seed)
+    free = _form(X, y, tops, c, offset)
+    best = HingeActiveSet(free).solve(free, Monitor(1e-9), None, 60).plane[0]
+    G = np.random.default_rng(seed).standard_normal((limits, best.size))
+    level = G @ best - np.array([0.5, -1.0, 0.2])[:limits] * np.abs(G @ best)
+    penalties = (*free.penalties, *([ucm.LinearConstraint(G.tolist(), ub=level.tolist())] if limits else []))
+    form = Composite(X, y, free.losses, penalties, free.weights, intercept=intercept)
+    w, b = cp.Variable(best.size), cp.Variable() if intercept else cp.Constant(0.0)
+    value = c * cp.sum_squares(w) + tops @ cp.pos(offset - cp.multiply(y, X @ w + b))
+    program = cp.Problem(cp.Minimize(value), [G @ w <= level] if limits else [])
+    expected = float(program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10))  # type: ignore[arg-type]
+    monitor = Monitor(1e-9)
+    answer = HingeActiveSet(form).solve(form, monitor, None, 60)
+    assert answer.status == "converged", answer.message
+    assert form.value(form.margins(*answer.plane), answer.plane[0]) == pytest.approx(expected, rel=1e-7)
+    assert intercept or not answer.plane[1]
+    again = HingeActiveSet(form).solve(form, Monitor(1e-9), answer, 60)
+    assert again.status == "converged"
+    np.testing.assert_allclose(again.plane[0], answer.plane[0], atol=1e-5)
+
+
 @pytest.mark.parametrize("near", [0.0, 1e-3, 10.0])
 def test_boxes_from_a_near_problem(near: float) -> None:
     X, y, tops, c, offset, tilt = _tilted(5)

@@ -3,6 +3,7 @@
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import math
 import os
 import pkgutil
 import platform
@@ -519,6 +520,17 @@ def test_two_processes_build_at_once(copy: Path) -> None:
     both = [subprocess.Popen(command, stdout=subprocess.DEVNULL, env=fast) for _ in range(2)]
     assert [one.wait() for one in both] == [0, 0]
     assert imported_from(copy) == "" and not list((copy / "ucm/native").glob(".build*"))
+
+
+def test_the_mass_of_many_entries_far_from_each_other() -> None:
+    """The rest is solved relative to the entry next to the root: next to another, 5e-12 are left."""
+    rng = np.random.default_rng(118)
+    n, far = int(10.0 ** rng.uniform(1.0, 4.6)), 10.0 ** rng.uniform(0.0, 18.0)
+    v = rng.standard_normal(n) * 10.0 ** rng.uniform(-6.0, 8.0) + far * rng.choice([0, 1, -1], n)
+    cap, mass = 0.0015063530288921452, 1.0389341828021552
+    assert n == 22412 and far > 7e16
+    ref, shift = native.threshold(v, cap, mass)
+    assert math.fsum(np.clip((v - ref) - shift, 0.0, cap)) == pytest.approx(mass, rel=5e-13)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 500])

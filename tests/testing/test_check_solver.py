@@ -14,6 +14,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Solver
+from ucm.language.contracts import Projectable
 from ucm.solvers import ALM, APG, SSNAL, HiGHS, LevelSetNewton
 from ucm.testing import check_solver
 
@@ -81,9 +82,7 @@ class Right(Solver[MinNorm]):
     name = "right"
 
     def refuse(self, form: MinNorm) -> str | None:
-        if form.norm != 2.0 or form.couplings or not form.projectable:
-            return "it takes the Euclidean norm and blocks with projections that nothing couples"
-        return None
+        return form.reason_against(Projectable, "projection")
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         q = p = form.begin(start)

@@ -7,6 +7,7 @@ bounds then meet.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -204,14 +205,11 @@ def _outside(problem: Problem, answer: Answer, allowed: float) -> Finding | None
 
 
 def _rescaled(form: MinNorm, q: Sequence[Vec], k: int) -> Iterator[str]:
-    """Yield changes of block k that bring it into its domain."""
+    """Yield the factor that brings block k into its domain, if there is one."""
     domain, v = form.blocks[k].domain, q[k]
-    center = domain.center(v.size)
-    for j, u in enumerate(q):
-        if j != k and u.size == v.size and domain.violation(u) <= BESIDE < domain.violation(v):
-            yield f"blocks {j} and {k} are exchanged"
-    if abs(v.sum()) > 0.0 and domain.violation(v * (center.sum() / v.sum())) <= BESIDE:
-        yield f"its scale: {center.sum() / v.sum():.4g} times it lies inside"
+    factor = float(domain.center(v.size).sum() / (v.sum() or 1.0))
+    if domain.violation(v * factor) <= BESIDE:
+        yield f"its scale: {factor:.4g} times it lies inside"
 
 
 def _outside_of_box(form: HingeDual, a: Vec, allowed: float) -> Finding | None:
@@ -257,11 +255,7 @@ def _causes_of_primal(at: _Examined, error: Callable[[Answer], float]) -> tuple[
     def of(w: Vec, b: float) -> Callable[[Answer], Answer]:
         return lambda answer: replace(answer, w=w, b=b)
 
-    changes = [
-        ("the sign of w and b", of(-w, -b)),
-        ("the sign of w", of(-w, b)),
-        ("the sign of b", of(w, -b)),
-    ]
+    changes = [("the sign of w and b", of(-w, -b)), ("the sign of w", of(-w, b))]
     height = _height(at.problem.form)
     if height is not None:
         level = _minimiser(lambda c: height(w, c), b)
@@ -284,13 +278,12 @@ def _causes_of_dual(at: _Examined, error: Callable[[Answer], float]) -> tuple[st
         def of(s: Vec) -> Callable[[Answer], Answer]:
             return lambda a: replace(a, slopes=s)
 
-        changes += [("the sign of the slopes", of(-s)), ("the labels in the slopes", of(y * s)),
-                    ("the labels and the sign of the slopes", of(-y * s))]  # fmt: skip
-        found = at.explaining(changes, error)
-        if found:
-            return found
         factor = at.best_factor(lambda f: replace(answer, slopes=f * s), error)
-        changes = [(f"the scale of the slopes: {factor:.4g} times them", of(factor * s))]
+        changes = [
+            ("the sign of the slopes", of(-s)),
+            ("the labels in the slopes", of(y * s)),
+            (f"the scale of the slopes: {factor:.4g} times them", of(factor * s)),
+        ]
     return at.explaining(changes, error)
 
 
@@ -299,9 +292,9 @@ def _causes_of_both(at: _Examined, error: Callable[[Answer], float]) -> tuple[st
     answer = at.answer
     match at.problem.form:
         case MinNorm(blocks=blocks) as form:
-            return _of_distance(at, form, error) if len(answer.q) == len(blocks) else ()
+            return tuple(_of_distance(at, form, error)) if len(answer.q) == len(blocks) else ()
         case HingeDual() as form:
-            return _of_multipliers(form, answer.slopes, at, error)
+            return tuple(_of_multipliers(form, answer.slopes))
         case DifferenceOfConvex() as form:
             return tuple(_of_difference(form, answer))
         case FlipComposite():  # its weights have the sum 1
@@ -333,8 +326,6 @@ def _of_composite(form: Composite, answer: Answer) -> Iterator[str]:
 
     if any(c is not None for c in form.weights) and solves(replace(form, weights=())):
         yield "the weights of the samples are left out"
-    if np.any(form.shift) and solves(replace(form, shift=0.0)):
-        yield "the offsets of the scores are left out"
     if form.intercept and b == 0.0 and solves(replace(form, intercept=False)):
         yield "b is left at 0"
     if not form.penalties:
@@ -368,60 +359,37 @@ def _of_difference(form: DifferenceOfConvex, answer: Answer) -> Iterator[str]:
         yield "the subtracted part H is left out: the answer minimises G"
     elif _gap(form.G.tilted(LinearTerm(-tilt.margin, -tilt.normal)), answer) <= limit:
         yield "the sign of the subgradient of H"
-    else:
-        yield from _of_composite(form.G.tilted(tilt), answer)
 
 
-def _of_multipliers(
-    form: HingeDual, a: Vec | None, at: _Examined, error: Callable[[Answer], float]
-) -> tuple[str, ...]:
-    """Return the errors of multipliers of a hinge loss."""
-    if a is None:
-        return ()
-    factor = at.best_factor(lambda f: replace(at.answer, slopes=f * a), error)
-    found = at.explaining(
-        [(f"the scale of the multipliers: {factor:.4g} times them", lambda x: replace(x, slopes=factor * a))],
-        error,
-    )
-    parts = a / form.C
+def _of_multipliers(form: HingeDual, a: Vec | None) -> Iterator[str]:
+    """Yield the errors of multipliers of a hinge loss."""
+    parts = np.zeros(1) if a is None else a / form.C
     top = float(parts.max(initial=0.0))
-    if not found and form.p == 1.0 and 0.0 < top < 1.0 - 1e-6 and np.sum(parts >= top * (1.0 - 1e-9)) > 1:
-        found = (f"the bound C: the largest multipliers stand at {top:.4g} C",)
-    return found
+    if form.p == 1.0 and 0.0 < top < 1.0 - 1e-6 and np.sum(parts >= top * (1.0 - 1e-9)) > 1:
+        yield f"the bound C: the largest multipliers stand at {top:.4g} C"
 
 
-def _of_distance(at: _Examined, form: MinNorm, error: Callable[[Answer], float]) -> tuple[str, ...]:
-    """Return the errors of a point of a set: other problems that it solves, and the block of the gap."""
-    q, found = at.answer.q, []
-    x = form.matvec(q)
-
-    def gaps() -> Vec:
-        """Return the part of each block in the gap of the direction of x."""
-        w = form.space.dual_vector(x, form.norm) if x.any() else np.zeros_like(x)
-        pull = form.rmatvec(w)
-        highest = form.supports([-g for g in pull])
-        return np.array([g @ v + height for g, v, (height, _) in zip(pull, q, highest, strict=True)])
-
-    size = form.space.norm(x, form.norm)
-    own = gaps()
-    changes: list[Change] = []
-    for j in range(len(q)):
-        for k in range(j):
-            if q[j].size == q[k].size:
-                swapped = list(q)
-                swapped[j], swapped[k] = q[k], q[j]
-                changes.append((f"blocks {k} and {j} are exchanged", lambda a, q=swapped: replace(a, q=q)))
-    found += at.explaining(changes, error)
-    if found:
-        return tuple(found)
-    if size > form.space.norm(form.matvec(form.centers()), form.norm) * (1.0 + 1e-9):
-        found.append("the sign of the gradient or of the oracle: the point is farther from 0 than the centre")
+def _of_distance(at: _Examined, form: MinNorm, error: Callable[[Answer], float]) -> Iterator[str]:
+    """Yield the errors of a point of a set: other problems that it solves, and the block of the gap."""
+    q, changes = at.answer.q, []
+    for k, j in itertools.combinations(range(len(q)), 2):
+        if q[j].size == q[k].size:
+            swapped = list(q)
+            swapped[j], swapped[k] = q[k], q[j]
+            changes.append((f"blocks {k} and {j} are exchanged", lambda a, q=swapped: replace(a, q=q)))
+    if found := at.explaining(changes, error):
+        yield from found
+        return
+    x, center = form.matvec(q), form.matvec(form.centers())
+    if form.space.norm(x, form.norm) > form.space.norm(center, form.norm) * (1.0 + 1e-9):
+        yield "the sign of the gradient or of the oracle: the point is farther from 0 than the centre"
+    pull = form.rmatvec(form.space.dual_vector(x, form.norm) if x.any() else np.zeros_like(x))
+    heights = [height for height, _ in form.supports([-g for g in pull])]
+    own = np.array([g @ v + height for g, v, height in zip(pull, q, heights, strict=True)])
     if all(np.count_nonzero(v) <= 1 < v.size for v in q):
-        found.append("every block is a vertex: the steps are not averaged, or of length 1")
+        yield "every block is a vertex: the steps are not averaged, or of length 1"
     elif len(own) > 1 and own.max() >= _WHOLE * own.sum() > 0.0:
-        k = int(np.argmax(own))
-        found.append(f"the step of block {k}: all of the gap is in it")
-    return tuple(found)
+        yield f"the step of block {int(np.argmax(own))}: all of the gap is in it"
 
 
 def _height(form: Any) -> Callable[[Vec, float], float] | None:

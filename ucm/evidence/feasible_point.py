@@ -25,7 +25,7 @@ from ucm.data.bound_data import Data
 from ucm.data.deadline import OutOfTime
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.forms.distance import MinNorm
+from ucm.forms.distance import MinNorm, projected
 from ucm.forms.monitor import INSIDE, Monitor, time_of
 from ucm.language import cvx as cp
 from ucm.language.contracts import ROUNDING, Jacobian, LoweredSet, Projectable, SemiSmooth, UncertaintySet
@@ -111,14 +111,6 @@ def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
         if violation <= ROUNDING:
             return best
     return _towards_centre(U, data, image, best)
-
-
-def projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
-    """Return each block projected onto its domain; a block whose domain has no projection is unchanged."""
-    return [
-        b.domain.project(v) if isinstance(b.domain, Projectable) else v
-        for b, v in zip(image.blocks, q, strict=True)
-    ]
 
 
 def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Moved) -> Moved:

@@ -14,10 +14,11 @@ import numpy as np
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.evidence.certificate import fault, is_proven, of_objective
-from ucm.evidence.feasible_point import moved_inside, projected
+from ucm.evidence.feasible_point import moved_inside
 from ucm.evidence.penalty_split import split_by_program
 from ucm.evidence.support import SupportFunction
 from ucm.forms.bound import FeatureNormal, Normal, SampleDual, centred, lower_bound
+from ucm.forms.distance import projected
 from ucm.forms.flips import FlippedSamples
 from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import lifted, lifted_plane

@@ -29,11 +29,11 @@ from ucm.forms.sphere import UnitNorm
 from ucm.language import cvx as cp
 from ucm.language.domains.conic_form import support
 from ucm.language.objective import Objective
-from ucm.language.parameter import Parameters, Scope
+from ucm.language.parameter import Parameters
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.robust_samples import Perturbations
-from ucm.language.terms import ConvexLoss, JointLoss, loss_cvxpy
+from ucm.language.terms import ConvexLoss, loss_cvxpy
 from ucm.numerics.conic_programs import absent, accuracy, attempt
 
 _AGREED = 1e-6  # relative difference up to which two objectives agree
@@ -141,9 +141,12 @@ def majorant(
         total += penalty.cvxpy(w_unscaled, 1.0, scope)  # type: ignore[union-attr]
     x = w_unscaled[:-1] if model is not declared else w_unscaled
     constraints = [t == margin if moved is None else t <= margin - moved.cvxpy(x, scope)]
-    for loss in G.joint:
-        height, inside = joint_cvxpy(loss, t, data, scope)
-        total, constraints = total + height, constraints + inside
+    for joint in G.joint:  # the support of its weights, which are not negative, at upper bounds of the means
+        means = joint.means(lambda rows, loss=joint.loss: loss.cvxpy(t[rows], 1.0, scope), data)
+        s = cp.Variable(means.shape[0], name="s")
+        q, own = joint.weights_cvxpy(data, scope)
+        height, inside = support(s.size * q, own, s)
+        total, constraints = total + height / s.size, [*constraints, s >= means, *inside]
     normal = FeatureNormal(X, w)
     plane = tangent_plane(H, data, normal, data.y * (normal.scores + b) + shift)
     if H.losses:
@@ -155,21 +158,6 @@ def majorant(
     if remaining is not None:
         total = total + remaining[2] - remaining[0] @ w_unscaled - remaining[1] * bias
     return cp.Problem(cp.Minimize(total - plane.height + scope.zero()), constraints)
-
-
-def joint_cvxpy(
-    joint: JointLoss, t: cp.Variable, data: Data, scope: Scope
-) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """Return a joint loss at the margins t in CVXPY, with its constraints.
-
-    It is the support function of its weights at an upper bound s of the losses, as the weights are not
-    negative.
-    """
-    means = joint.means(lambda rows: joint.loss.cvxpy(t[rows], 1.0, scope), data)
-    s = cp.Variable(means.shape[0], name="s")
-    q, inside = joint.weights_cvxpy(data, scope)
-    height, constraints = support(s.size * q, inside, s)
-    return height / s.size, [s >= means, *constraints]
 
 
 def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -> cp.Problem | None:

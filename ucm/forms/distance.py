@@ -32,6 +32,14 @@ def in_dual_cone(rays: NDArray[np.float64], v: Vec) -> Vec:
     return v + rays @ nnls(rays, -v)[0] if rays.size else v
 
 
+def projected(image: LoweredSet | MinNorm, q: Sequence[Vec]) -> list[Vec]:
+    """Return each block projected onto its domain; a block whose domain has no projection is unchanged."""
+    return [
+        b.domain.project(v) if isinstance(b.domain, Projectable) else v
+        for b, v in zip(image.blocks, q, strict=True)
+    ]
+
+
 @dataclass(frozen=True)
 class MinNorm:
     """The minimum-norm problem `min ||x||_q` over a lowered set.
@@ -91,11 +99,6 @@ class MinNorm:
         lacking = (b.domain for b in self.blocks if not isinstance(b.domain, domains))
         return next((f"{domain!r} has no {what}" for domain in lacking), None)
 
-    @property
-    def projectable(self) -> bool:
-        """True if every domain has a projection, which solvers of your own may ask for."""
-        return all(isinstance(b.domain, Projectable) for b in self.blocks)
-
     def pass_cost(self) -> float:
         """Return the cost of one `A q` and one `A' w`, in passes over the bound data."""
         return sum(b.map.entries for b in self.blocks) / max(1, self.stored)
@@ -113,10 +116,7 @@ class MinNorm:
             return self.centers()
         if self.couplings:
             return list(start.q)
-        return [
-            b.domain.project(v) if isinstance(b.domain, Projectable) else v
-            for b, v in zip(self.blocks, start.q, strict=True)
-        ]
+        return projected(self, start.q)
 
     def splits(self, answer: Answer) -> dict[Path, Vec]:
         """Return the coupling multipliers of an answer, by the path of the intersection."""

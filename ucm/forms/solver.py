@@ -34,15 +34,12 @@ from ucm.forms.sphere_proof import LowerBoundProof
 
 Form = TypeVar("Form", contravariant=True)
 
-STATUSES = (
-    "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
-)  # fmt: skip
+Ended = Literal["converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite"]
 """The statuses that a solver may return."""
 
-Status = Literal[
-    "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
-    "optimal", "time_limit", "local", "stationary", "zero_in_set", "unattained",
-]  # fmt: skip
+STATUSES: tuple[str, ...] = get_args(Ended)
+
+Status = Ended | Literal["optimal", "time_limit", "local", "stationary", "zero_in_set", "unattained"]
 """The statuses of answers and, without "infeasible", of solutions."""
 
 

@@ -75,23 +75,9 @@ root_t solve_root(int64_t n, const double *v, double cap, double mass, double gu
     const double x = lo < guess && guess < hi ? guess : lo + 0.5 * (hi - lo);
     newton_t at = newton(n, v, lo, hi, x, cap, mass);
     if (at.exact) return (root_t){at.x, at.step};
-    /* No double near x is the root: solve for the rest, relative to the entry next to x; near it the rests are exact.
-       Where the root is found to be next to another entry, relative to that. */
-    root_t root = {at.x, at.step};
-    double slack = 4.0 * EPS * larger(fabs(at.lo), fabs(at.hi)) + fabs(at.step);
-    lo = at.lo - at.x;
-    hi = at.hi - at.x;
-    for (int k = 0; k < 8; k++) {
-        const double near = nearest(n, v, root.ref, root.shift);
-        if (k > 0 && near == root.ref) break;
-        const double move = near - root.ref;
-        root.ref = near;
-        for (int64_t i = 0; i < n; i++) work[i] = v[i] - near;
-        at = newton(n, work, (lo - move) - slack, (hi - move) + slack, root.shift - move, cap, mass);
-        root.shift = at.x + at.step;
-        lo = at.lo;
-        hi = at.hi;
-        slack = 4.0 * EPS * larger(fabs(lo), fabs(hi)) + fabs(at.step);
-    }
-    return root;
+    /* No double near x is the root: solve for the rest, relative to the entry next to x; near it the rests are exact. */
+    const double near = nearest(n, v, at.x, at.step), slack = 4.0 * EPS * larger(fabs(at.lo), fabs(at.hi)) + fabs(at.step);
+    for (int64_t i = 0; i < n; i++) work[i] = v[i] - near;
+    at = newton(n, work, (at.lo - near) - slack, (at.hi - near) + slack, (at.x - near) + at.step, cap, mass);
+    return (root_t){near, at.x + at.step};
 }
