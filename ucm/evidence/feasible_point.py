@@ -115,10 +115,7 @@ def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
 
 def projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
     """Return each block projected onto its domain; a block whose domain has no projection is unchanged."""
-    return [
-        b.domain.project(v) if isinstance(b.domain, Projectable) else v
-        for b, v in zip(image.blocks, q, strict=True)
-    ]
+    return [b.projected(v) for b, v in zip(image.blocks, q, strict=True)]
 
 
 def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Moved) -> Moved:

@@ -113,10 +113,7 @@ class MinNorm:
             return self.centers()
         if self.couplings:
             return list(start.q)
-        return [
-            b.domain.project(v) if isinstance(b.domain, Projectable) else v
-            for b, v in zip(self.blocks, start.q, strict=True)
-        ]
+        return [b.projected(v) for b, v in zip(self.blocks, start.q, strict=True)]
 
     def splits(self, answer: Answer) -> dict[Path, Vec]:
         """Return the coupling multipliers of an answer, by the path of the intersection."""
