@@ -10,7 +10,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +31,7 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Answer, Solver, StandardForm, Status, checked
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node
+from ucm.language.node import DeclaredModel, Node
 from ucm.language.objective import Objective
 from ucm.language.sets.combination import Combination
 from ucm.language.statistics.affine import VectorNode
@@ -176,7 +176,7 @@ class BoundModel:
     requested : the solver by name or as an instance, or "auto"
     """
 
-    model: Any  # a RobustMargin or an Objective, as the kind tells
+    model: DeclaredModel  # as the kind tells
     data: Data
     gram: Gram | None = None
     requested: str | Solver = "auto"
@@ -305,7 +305,7 @@ class Lowering(ABC, Generic[Form]):
     bias_refusal : the reason for which other rules do not apply
     """
 
-    model: Any  # a RobustMargin or an Objective; subclasses narrow it
+    model: DeclaredModel  # subclasses narrow it
     data: Data
     form: Form
     requested: str | Solver

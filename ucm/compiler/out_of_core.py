@@ -46,7 +46,7 @@ from ucm.language.domains import Box, CappedSimplex, CvxpyDomain, NormBall, Simp
 from ucm.language.loss_sets import as_loss_ball
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
-from ucm.language.objective import LossSum, Objective, PenaltySum, multiplied, split_scalar
+from ucm.language.objective import Objective, PenaltySum, multiplied, split_scalar
 from ucm.language.parameter import value
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import check_constraints
@@ -437,8 +437,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         check_constraints(model.penalty, n)
         self.written_model = model
         if groups_in(model):  # what the rows weigh says in which group they are
-            first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
-            self.written_model = replace(model, loss=_base(first))
+            self.written_model = replace(model, loss=_base(model.loss.addends()[0]))
         if model.penalised:
             self.written_model = self.written_model.with_column(n)
         if self.tail is not None:

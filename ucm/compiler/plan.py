@@ -19,7 +19,7 @@ from ucm.compiler.route import choose, fallback_names, fallbacks, label, table, 
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.kernel_options import FeatureFunction
-from ucm.data.options import COUNT, FLAG, STARTS, TOLERANCE, OptionSpec, optional, options_of, within
+from ucm.data.options import COUNT, FLAG, STARTS, TOLERANCE, OptionSpec, one_of, optional, options_of, within
 from ucm.data.validation import scale_hint
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, unknown_option, warn_of
 from ucm.evidence.certificate import is_proven, without_lower_bound
@@ -53,10 +53,7 @@ _OPTIONS: dict[str, tuple[OptionSpec, str]] = {
         OptionSpec("a function of one record", lambda x: x is None or callable(x)),
         "write callback=lambda record: False",
     ),
-    "bias_rule": (
-        OptionSpec(f"one of {', '.join(BIAS_RULES)}", lambda x: isinstance(x, str) and x in BIAS_RULES),
-        "leave it out for the best rule that applies",
-    ),
+    "bias_rule": (one_of(*BIAS_RULES), "leave it out for the best rule that applies"),
     "bound": (FLAG, "leave it out for True"),
 }
 

@@ -34,8 +34,8 @@ def is_sum_of_ellipsoids(model: object) -> bool:
         return False
     leaves = list(summands(model.set))
     return (
-        all(isinstance(U, Ellipsoid | Point) and math.isfinite(f) for U, f in leaves)
-        and any(isinstance(U, Ellipsoid) for U, _ in leaves)
+        {Ellipsoid} <= {type(U) for U, _ in leaves} <= {Ellipsoid, Point}
+        and all(math.isfinite(f) for _, f in leaves)
         and all(s.kind != "signed" and s.label is None for s in model.set.nodes_of_type(Samples))
     )
 

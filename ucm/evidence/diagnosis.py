@@ -82,6 +82,10 @@ class _Examined:
     allowed: float
     unit: float
 
+    @property
+    def on_sphere(self) -> bool:
+        return isinstance(self.problem.form, UnitNorm)
+
     def errors(self, answer: Answer) -> tuple[float, float]:
         """Return how far the bounds of an answer are above and below the optimum; inf without a bound."""
         try:
@@ -89,7 +93,7 @@ class _Examined:
                 proof = self.problem.certify(answer, 0.0).certificate
         except (SolverError, ArithmeticError, ValueError):
             return math.inf, math.inf
-        if isinstance(self.problem.form, UnitNorm):
+        if self.on_sphere:
             return (proof.residual or 0.0) / max(abs(proof.primal), 1e-300), 0.0
         moved = answer.w is not self.answer.w or answer.b != self.answer.b
         best = proof.dual if moved and proof.kind == "local" else self.best  # the optimum depends on (w, b)
@@ -131,7 +135,7 @@ def diagnose(
     if outside is not None:
         return outside
     above, below = at.errors(answer)
-    if isinstance(problem.form, UnitNorm):
+    if at.on_sphere:
         text = f"w is {above:.2g} from stationary (relative to the objective)"
         causes = _causes_of_primal(at, lambda a: at.errors(a)[0])
         return Finding("primal", text, causes) if not above <= allowed else None

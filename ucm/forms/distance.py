@@ -34,10 +34,7 @@ def in_dual_cone(rays: NDArray[np.float64], v: Vec) -> Vec:
 
 def projected(image: LoweredSet | MinNorm, q: Sequence[Vec]) -> list[Vec]:
     """Return each block projected onto its domain; a block whose domain has no projection is unchanged."""
-    return [
-        b.domain.project(v) if isinstance(b.domain, Projectable) else v
-        for b, v in zip(image.blocks, q, strict=True)
-    ]
+    return [b.projected(v) for b, v in zip(image.blocks, q, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -159,9 +159,10 @@ def checked(answer: object, expected: Expected, solver: str) -> Answer:
     vectors = [(name, v, size) for name, v, size in expectations if v is not None and size is not None]
     vectors += [("slopes of a part", v, expected.slopes or 0) for _, v in answer.parts]
     for name, blocks, sizes in lists:
-        if not isinstance(blocks, list | tuple) or len(blocks) != len(sizes):
-            got = f"{len(blocks)}" if isinstance(blocks, list | tuple) else brief(blocks)
-            _refuse(solver, f"{name} with {len(sizes)} blocks", got)
+        if not isinstance(blocks, list | tuple):
+            _refuse(solver, f"{name} with {len(sizes)} blocks", brief(blocks))
+        if len(blocks) != len(sizes):
+            _refuse(solver, f"{name} with {len(sizes)} blocks", f"{len(blocks)}")
         vectors += [(f"{name}[{k}]", v, size) for k, (v, size) in enumerate(zip(blocks, sizes, strict=True))]
     for name, v, size in vectors:
         if not isinstance(v, np.ndarray) or v.dtype.char != "d" or v.shape != (size,):

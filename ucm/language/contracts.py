@@ -25,7 +25,15 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.errors import CompositionError, EmptySetError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import OPERATORS, Kind, Node, Notation, RotationInvariant, SolvableModel
+from ucm.language.node import (
+    OPERATORS,
+    DeclaredModel,
+    Kind,
+    Node,
+    Notation,
+    RotationInvariant,
+    SolvableModel,
+)
 from ucm.language.parameter import Scalar, Scope, Size, named, subject
 
 Path = tuple[str, ...]
@@ -511,6 +519,10 @@ class Block:
         parts = tuple((where, b.weighing(c)) for where, b in self.parts)
         return replace(self, weight=c * self.weight, parts=parts)
 
+    def projected(self, v: Vec) -> Vec:
+        """Return v projected onto the domain, unchanged if the domain has no projection."""
+        return self.domain.project(v) if isinstance(self.domain, Projectable) else v
+
     @functools.cached_property
     def carries(self) -> bool:
         """True if q determines weights of samples."""
@@ -599,7 +611,7 @@ class UncertaintySet(SolvableModel["UncertaintySet"], FeatureNode):
     example: ClassVar[str] = "Hull(pos) - Hull(neg)"
 
     @property
-    def model(self) -> Any:
+    def model(self) -> DeclaredModel:
         return self.once("margin", lambda: OPERATORS["margin"](self))
 
     def terms(self) -> tuple[tuple[UncertaintySet, Matrix], ...]:

@@ -745,11 +745,15 @@ class Arithmetic(Node, Generic[Result]):
         return self.combine("*", -1.0, self)
 
 
+DeclaredModel = Any
+"""A `RobustMargin` or an `Objective`, whose modules import this one."""
+
+
 class SolvableModel(Arithmetic[Result]):
     """A set, a robust margin or an objective: a declaration that can be solved."""
 
     @property
-    def model(self) -> Any:
+    def model(self) -> DeclaredModel:
         """The `RobustMargin` or `Objective` to solve: itself, or the margin of a set, with p = 2."""
         return self
 
@@ -761,6 +765,6 @@ class SolvableModel(Arithmetic[Result]):
         return OPERATORS["problem_latex"](self)
 
 
-def as_declared(model: object, where: str) -> Any:
+def as_declared(model: object, where: str) -> DeclaredModel:
     """Return an objective or a `RobustMargin` unchanged, and the `RobustMargin` of a set; refuse the rest."""
     return model.model if isinstance(model, SolvableModel) else OPERATORS["as model"](model, where)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeGuard, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -403,9 +403,13 @@ def _operand_outlines(
     return [projection_outline(Projection(A, data, P), frame, rtol=rtol) for A in _operands(V)]
 
 
+def _is_joint_hull(U: UncertaintySet) -> TypeGuard[Hull]:
+    return isinstance(U, Hull) and U.samples == signed
+
+
 def _joint_means(U: UncertaintySet, data: Data, P: NDArray[np.float64], rtol: float) -> dict[int, Outline]:
     """Return for `Hull(signed)` twice the weighted means of each class, outlined; empty for another set."""
-    if not isinstance(U, Hull) or U.samples != signed:
+    if not _is_joint_hull(U):
         return {}
     outlines = {}
     if len(U.pieces(data)) > 1:
@@ -435,7 +439,7 @@ def _class_extremes(U: UncertaintySet, data: Data, solution: Solution) -> dict[i
         pair = class_points(U, data, answer.q)
         if pair is not None:
             return {1: pair[0], -1: pair[1]}
-    if weights is None or not isinstance(U, Hull) or U.samples != signed:
+    if weights is None or not _is_joint_hull(U):
         return {}
     if not all(weights[data.y == sign].sum() > 0.0 for sign in (1, -1)):
         return {}

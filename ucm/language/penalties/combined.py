@@ -67,14 +67,19 @@ class CombinedPenalty:
     terms: tuple[ProximalPenalty, ...]
 
     def __post_init__(self) -> None:
-        forms = [c * S.Q for c, S in map(split_scalar, self.terms) if isinstance(S, Quadratic)]
+        forms, others = self._parted
         if len(forms) > 1:
-            total = Quadratic(functools.reduce(operator.add, forms))
-            object.__setattr__(self, "terms", (*self._without_forms, total))
+            total = Quadratic(functools.reduce(operator.add, (c * S.Q for c, S in forms)))
+            object.__setattr__(self, "terms", (*others, total))
 
     @property
-    def _without_forms(self) -> tuple[ProximalPenalty, ...]:
-        return tuple(R for R in self.terms if not isinstance(split_scalar(R)[1], Quadratic))
+    def _parted(self) -> tuple[list[tuple[float, Quadratic]], list[ProximalPenalty]]:
+        """The pairs (c, S) of the terms `c S` that are quadratic forms, and the other terms."""
+        forms, others = [], []
+        for R in self.terms:
+            c, S = split_scalar(R)
+            forms.append((c, S)) if isinstance(S, Quadratic) else others.append(R)
+        return forms, others
 
     @functools.cached_property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
@@ -147,9 +152,11 @@ class CombinedPenalty:
     @functools.cached_property
     def without_forms(self) -> tuple[NDArray[np.float64] | None, CombinedPenalty]:
         """The pair (B, R) of the sum `||B w||_2^2 + R(w)`, B from the `Quadratic` terms, None without any."""
-        multiples = map(split_scalar, self.terms)
-        root = next((np.sqrt(c) * S.root for c, S in multiples if isinstance(S, Quadratic)), None)
-        return (None, self) if root is None else (root, CombinedPenalty(self._without_forms))
+        forms, others = self._parted
+        if not forms:
+            return None, self
+        ((c, S),) = forms
+        return np.sqrt(c) * S.root, CombinedPenalty(tuple(others))
 
     @property
     def square(self) -> float | None:
