@@ -67,10 +67,15 @@ SECONDS = within("a positive number of seconds", lambda x: x > 0.0)
 FLAG = OptionSpec("True or False", lambda x: type(x).__name__ in ("bool", "bool_"))
 
 
-def check_fields(owner: Any, **specs: OptionSpec) -> None:
-    """Raise `ParameterError` for a dataclass field whose value is not allowed by its specification."""
+def option(spec: OptionSpec, default: Any = dataclasses.MISSING) -> Any:
+    """Return a dataclass field whose values `check_fields` holds against a specification."""
+    return dataclasses.field(default=default, metadata={"spec": spec})
+
+
+def check_fields(owner: Any) -> None:
+    """Raise `ParameterError` for a field by `option` whose value is not allowed by its specification."""
     for field in dataclasses.fields(owner):
-        if spec := specs.get(field.name):
+        if spec := field.metadata.get("spec"):
             has_default = field.default is not dataclasses.MISSING
             remedy = f"leave it out for {field.default!r}" if has_default else f"give {spec.example}"
             spec.check(type(owner).__name__, field.name, getattr(owner, field.name), remedy)

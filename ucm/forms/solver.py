@@ -27,7 +27,7 @@ from typing import (
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import OptionSpec
+from ucm.data.options import OptionSpec, check_fields
 from ucm.errors import SolverError, brief
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere_proof import LowerBoundProof
@@ -205,6 +205,9 @@ class Solver(ABC, Generic[Form]):
             arguments = get_args(forms[0]) or (forms[0],)
             if isinstance(origin, type) and issubclass(origin, Solver):
                 cls.takes = tuple(form for form in arguments if isinstance(form, type)) or cls.takes
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @abstractmethod
     def refuse(self, form: Form) -> str | None:

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec, column_sizes
-from ucm.data.options import COUNT, check_fields, optional
+from ucm.data.options import COUNT, option, optional
 from ucm.errors import ParameterError, SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -77,14 +77,10 @@ class HiGHS(Solver[MinNorm | Composite]):
         None: all samples at once.
     """
 
-    samples: int | None = 20_000
-    features: int | None = 150
-    rough: Solver[Composite] | None = None
+    samples: int | None = option(optional(COUNT), 20_000)
+    features: int | None = option(optional(COUNT), 150)
+    rough: Solver[Composite] | None = option(optional(solver_of(Composite)), None)
     name: ClassVar[str] = "highs"
-
-    def __post_init__(self) -> None:
-        size = optional(COUNT)
-        check_fields(self, samples=size, features=size, rough=optional(solver_of(Composite)))
 
     def refuse(self, form: MinNorm | Composite) -> str | None:
         if isinstance(form, MinNorm):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ucm.data.linear_map import Spectrum, Vec, has_spectrum, spectrum
-from ucm.data.options import COUNT, check_fields
+from ucm.data.options import COUNT, option
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
@@ -53,11 +53,8 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
         Largest number of features of a nearest point, the order of the S_k.
     """
 
-    max_order: int = 1500
+    max_order: int = option(COUNT, 1500)
     name: ClassVar[str] = "secular"
-
-    def __post_init__(self) -> None:
-        check_fields(self, max_order=COUNT)
 
     def refuse(self, form: MinNorm | UnitNorm) -> str | None:
         if isinstance(form, UnitNorm):

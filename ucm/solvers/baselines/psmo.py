@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import SEED, check_fields
+from ucm.data.options import SEED, option
 from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
@@ -63,11 +63,8 @@ class PSMO(Solver[HingeDual]):
         Of j.
     """
 
-    seed: int = 42
+    seed: int = option(SEED, 42)
     name: ClassVar[str] = "psmo"
-
-    def __post_init__(self) -> None:
-        check_fields(self, seed=SEED)
 
     def refuse(self, form: HingeDual) -> str | None:
         return None if form.gram.fits else "the Gram matrix is larger than cache_size"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import FLAG, POSITIVE, STOP, check_fields
+from ucm.data.options import FLAG, POSITIVE, STOP, option
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer
@@ -70,14 +70,11 @@ class _State:
 class _ReducedHullBaseline(NearestPoint):
     """Base class of GSK, MDM (in `pairs` of samples), and of their `clipped` forms."""
 
-    stop: str = "gap"
-    eps: float = 1e-5
+    stop: str = option(STOP, "gap")
+    eps: float = option(POSITIVE, 1e-5)
     weighted: ClassVar[bool] = False
     pairs: ClassVar[bool]
     clipped: ClassVar[bool]
-
-    def __post_init__(self) -> None:
-        check_fields(self, stop=STOP, eps=POSITIVE)
 
     def _ends(self, at: _State, k: int) -> tuple[Vec, Vec] | None:
         """Return the weights from which and to which a step in group k moves; None without a target."""
@@ -177,14 +174,10 @@ class GSK(_ReducedHullBaseline):
     Lopez, Barbero and Dorronsoro (2011), equation (9), after Mavroforakis and Theodoridis (2006).
     """
 
-    minkowski: bool = False
+    minkowski: bool = option(FLAG, False)
     name: ClassVar[str] = "gsk"
     pairs: ClassVar[bool] = False
     clipped: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, minkowski=FLAG)
 
     def _chosen(self, falls: list[float]) -> list[int]:
         return list(range(len(falls))) if self.minkowski else super()._chosen(falls)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.options import COUNT, POSITIVE, check_fields
+from ucm.data.options import COUNT, POSITIVE, option
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
@@ -34,12 +34,9 @@ class Subgradient(Solver[UnitNorm]):
     Barbero, Takeda and Lopez (2015), Algorithm 1; the projection is that of their section 5.3.
     """
 
-    step: float = 0.3
-    max_steps: int = 1000
+    step: float = option(POSITIVE, 0.3)
+    max_steps: int = option(COUNT, 1000)
     name: ClassVar[str] = "subgradient"
-
-    def __post_init__(self) -> None:
-        check_fields(self, step=POSITIVE, max_steps=COUNT)
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.image.couplings:

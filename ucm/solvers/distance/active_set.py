@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import LinearMap, Matrix, SampleMap, Vec
-from ucm.data.options import COUNT, check_fields
+from ucm.data.options import COUNT, option
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
@@ -35,11 +35,8 @@ class ActiveSet(Solver[MinNorm]):
         Largest order of the linear systems, the smaller one of features and samples.
     """
 
-    max_order: int = 2000
+    max_order: int = option(COUNT, 2000)
     name: ClassVar[str] = "active-set"
-
-    def __post_init__(self) -> None:
-        check_fields(self, max_order=COUNT)
 
     def refuse(self, form: MinNorm) -> str | None:
         if (why := form.reason_against()) is not None:

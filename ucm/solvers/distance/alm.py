@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.options import check_fields
+from ucm.data.options import option
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver, solver_of
@@ -31,11 +31,8 @@ class ALM(Solver[MinNorm]):
         Solver of the subproblems.
     """
 
-    inner: Solver[MinNorm]
+    inner: Solver[MinNorm] = option(solver_of(MinNorm))
     name: ClassVar[str] = "alm"
-
-    def __post_init__(self) -> None:
-        check_fields(self, inner=solver_of(MinNorm))
 
     def refuse(self, form: MinNorm) -> str | None:
         if not form.couplings:

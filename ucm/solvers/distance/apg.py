@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import FLAG, POSITIVE, STOP, TOLERANCE, check_fields, optional, within
+from ucm.data.options import FLAG, POSITIVE, STOP, TOLERANCE, option, optional, within
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
@@ -66,31 +66,20 @@ class APG(Solver[MinNorm]):
     ends where 0 lies in U to rounding, or the gap was not halved in 10,000 iterations.
     """
 
-    stop: str = "gap"
-    eps: float = 1e-6
-    backtracking: bool = True
-    decrease_L: bool = True
-    restart: bool = True
-    decrease_eta: bool = True
-    eta: float = 1.1
-    delta: float = 0.8
+    stop: str = option(STOP, "gap")
+    eps: float = option(POSITIVE, 1e-6)
+    backtracking: bool = option(FLAG, True)
+    decrease_L: bool = option(FLAG, True)
+    restart: bool = option(FLAG, True)
+    decrease_eta: bool = option(FLAG, True)
+    eta: float = option(within("a number above 1", lambda x: 1.0 < x < math.inf), 1.1)
+    delta: float = option(TOLERANCE, 0.8)
     eta_min: float = 1.01
-    L: float | None = None
+    L: float | None = option(optional(POSITIVE), None)
     name: ClassVar[str] = "apg"
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            stop=STOP,
-            eps=POSITIVE,
-            backtracking=FLAG,
-            decrease_L=FLAG,
-            restart=FLAG,
-            decrease_eta=FLAG,
-            eta=within("a number above 1", lambda x: 1.0 < x < math.inf),
-            delta=TOLERANCE,
-            L=optional(POSITIVE),
-        )
+        super().__post_init__()
         within(f"a number from 1 to eta = {self.eta}", lambda x: 1.0 <= x <= self.eta).check(
             "APG", "eta_min", self.eta_min, "give eta_min=1.0"
         )

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from ucm.data.linear_map import IdentityMap, Vec
-from ucm.data.options import COUNT, check_fields
+from ucm.data.options import COUNT, option
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver, solvers_of
@@ -37,12 +37,9 @@ class LevelSetNewton(Solver[MinNorm]):
         Iterations in one of them.
     """
 
-    inner: tuple[Solver[MinNorm], ...]
-    inner_limit: int = 50
+    inner: tuple[Solver[MinNorm], ...] = option(solvers_of(MinNorm))
+    inner_limit: int = option(COUNT, 50)
     name: ClassVar[str] = "level-set"
-
-    def __post_init__(self) -> None:
-        check_fields(self, inner=solvers_of(MinNorm), inner_limit=COUNT)
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm == 2.0:

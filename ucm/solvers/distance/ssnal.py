@@ -21,7 +21,7 @@ import numpy as np
 
 from ucm.data.deadline import OutOfTime
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.options import COUNT, FLAG, check_fields
+from ucm.data.options import COUNT, FLAG, option
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver, Status
@@ -57,16 +57,13 @@ class SSNAL(Solver[MinNorm]):
         Solve the linear systems by conjugate gradients, of any order.
     """
 
-    max_order: int = 1500
-    iterative: bool = False
+    max_order: int = option(COUNT, 1500)
+    iterative: bool = option(FLAG, False)
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Name of the solver: "ssnal", or "ssnal-cg" with conjugate gradients."""
         return "ssnal-cg" if self.iterative else "ssnal"
-
-    def __post_init__(self) -> None:
-        check_fields(self, max_order=COUNT, iterative=FLAG)
 
     def refuse(self, form: MinNorm) -> str | None:
         why = form.reason_against(SemiSmooth, "Jacobian of its projection", coupled=True)

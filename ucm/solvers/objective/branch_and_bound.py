@@ -27,7 +27,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import COUNT, check_fields, optional
+from ucm.data.options import COUNT, option, optional
 from ucm.errors import ParameterError
 from ucm.forms.monitor import INSIDE, Monitor
 from ucm.forms.objective import BestSubset, Composite
@@ -80,13 +80,10 @@ class BranchAndBound(Solver[BestSubset]):
     those of Dedieu, Hazimeh and Mazumder (2021).
     """
 
-    inner: Solver[Composite] | None = None
-    max_parts: int = 2000
-    fallback: Solver[Composite] | None = None
+    inner: Solver[Composite] | None = option(_INSIDE, None)
+    max_parts: int = option(COUNT, 2000)
+    fallback: Solver[Composite] | None = option(_INSIDE, None)
     name: ClassVar[str] = "branch-and-bound"
-
-    def __post_init__(self) -> None:
-        check_fields(self, inner=_INSIDE, max_parts=COUNT, fallback=_INSIDE)
 
     @property
     def inner_solvers(self) -> tuple[Solver, ...]:

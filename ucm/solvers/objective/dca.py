@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import COUNT, POSITIVE, SEED, STARTS, STOP, check_fields, optional
+from ucm.data.options import COUNT, POSITIVE, SEED, STARTS, STOP, option, optional
 from ucm.errors import ParameterError
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
@@ -59,26 +59,14 @@ class DCA(Solver[DifferenceOfConvex]):
     Ong and Le Thi (2013), Algorithm 1 and Theorem 3.1; the rule "paper" in section 4.
     """
 
-    inner: Solver[Composite] | None = None
-    max_outer: int = 200
-    n_starts: int = 1
-    seed: int = 0
-    stop: str = "gap"
-    eps: float = 1e-3
-    fallback: Solver[Composite] | None = None
+    inner: Solver[Composite] | None = option(_INSIDE, None)
+    max_outer: int = option(COUNT, 200)
+    n_starts: int = option(STARTS, 1)
+    seed: int = option(SEED, 0)
+    stop: str = option(STOP, "gap")
+    eps: float = option(POSITIVE, 1e-3)
+    fallback: Solver[Composite] | None = option(_INSIDE, None)
     name: ClassVar[str] = "dca"
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            inner=_INSIDE,
-            max_outer=COUNT,
-            n_starts=STARTS,
-            seed=SEED,
-            stop=STOP,
-            eps=POSITIVE,
-            fallback=_INSIDE,
-        )
 
     @property
     def inner_solvers(self) -> tuple[Solver, ...]:

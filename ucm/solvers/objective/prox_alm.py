@@ -28,7 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.options import COUNT, check_fields
+from ucm.data.options import COUNT, option
 from ucm.errors import brief
 from ucm.forms.bound import times
 from ucm.forms.monitor import Monitor
@@ -75,12 +75,9 @@ class ProxALM(Solver[Composite | GeneralComposite]):
     programming.
     """
 
-    max_order: int = 3000
-    max_outer: int = 60
+    max_order: int = option(COUNT, 3000)
+    max_outer: int = option(COUNT, 60)
     name: ClassVar[str] = "prox-alm"
-
-    def __post_init__(self) -> None:
-        check_fields(self, max_order=COUNT, max_outer=COUNT)
 
     def refuse(self, form: Composite | GeneralComposite) -> str | None:
         order = min(form.m, form.n)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.options import COUNT, check_fields
+from ucm.data.options import COUNT, option
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Answer, Session, Solver, Status
@@ -39,12 +39,9 @@ class ProxNewton(Solver[Composite]):
     Lee, Sun and Saunders (2014); Yuan, Ho and Lin (2012).
     """
 
-    max_iter: int = 300
-    max_order: int = LARGEST
+    max_iter: int = option(COUNT, 300)
+    max_order: int = option(COUNT, LARGEST)
     name: ClassVar[str] = "prox-newton"
-
-    def __post_init__(self) -> None:
-        check_fields(self, max_iter=COUNT, max_order=COUNT)
 
     def refuse(self, form: Composite) -> str | None:
         rough = [loss for loss in form.losses if not loss.smooth()]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ucm.data.first_pass import outermost
 from ucm.data.linear_map import Vec
-from ucm.data.options import COUNT, check_fields
+from ucm.data.options import COUNT, option
 from ucm.data.source import gathered
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import HullProof, LossProof, LossSums, RowHulls, RowLosses
@@ -57,11 +57,8 @@ class NewtonRows(Solver[RowHulls | RowLosses]):
         Largest number of features.
     """
 
-    max_order: int = 2000
+    max_order: int = option(COUNT, 2000)
     name: ClassVar[str] = "newton-rows"
-
-    def __post_init__(self) -> None:
-        check_fields(self, max_order=COUNT)
 
     def refuse(self, form: RowHulls | RowLosses) -> str | None:
         why = form.not_smooth()

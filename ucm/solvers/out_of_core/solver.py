@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ucm.data.options import COUNT, OptionSpec, check_fields, optional
+from ucm.data.options import COUNT, OptionSpec, option, optional
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
@@ -42,13 +42,10 @@ class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
         The solver that continues composite problems where `inner` ends without proof; None: none does.
     """
 
-    inner: Solver
-    budget: int = 1 << 28
-    fallback: Solver[Composite] | None = None
+    inner: Solver = option(_INNER)
+    budget: int = option(COUNT, 1 << 28)
+    fallback: Solver[Composite] | None = option(optional(solver_of(Composite)), None)
     name: ClassVar[str] = "out-of-core"
-
-    def __post_init__(self) -> None:
-        check_fields(self, inner=_INNER, budget=COUNT, fallback=optional(solver_of(Composite)))
 
     @property
     def inner_solvers(self) -> tuple[Solver, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import COUNT, check_fields
+from ucm.data.options import COUNT, option
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
 from ucm.forms.sphere import UnitNorm
@@ -45,11 +45,8 @@ class Faces(Solver[UnitNorm]):
         Largest number of features for p = 1.
     """
 
-    most: int = 12
+    most: int = option(COUNT, 12)
     name: ClassVar[str] = "faces"
-
-    def __post_init__(self) -> None:
-        check_fields(self, most=COUNT)
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.norm not in (1.0, np.inf):

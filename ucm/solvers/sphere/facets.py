@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import COUNT, check_fields, within
+from ucm.data.options import COUNT, option, within
 from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver
@@ -42,15 +42,10 @@ class Facets(Solver[UnitNorm]):
     those near the minimum are visited.
     """
 
-    most: int = 3
-    max_points: int = 5000
-    ratio: float = 1.0
+    most: int = option(COUNT, 3)
+    max_points: int = option(COUNT, 5000)
+    ratio: float = option(within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0), 1.0)
     name: ClassVar[str] = "facets"
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self, most=COUNT, max_points=COUNT, ratio=within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
-        )
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.image.couplings:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import SEED, check_fields, optional
+from ucm.data.options import SEED, option, optional
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer, Solver, solver_of
@@ -45,12 +45,9 @@ class Linearize(Solver[UnitNorm]):
     Takeda and Lopez (2015), section 6.4. With w_k in place of g_k the objective can increase when p != 2.
     """
 
-    nearest: Solver[MinNorm] | None = None
-    seed: int = 0
+    nearest: Solver[MinNorm] | None = option(optional(solver_of(MinNorm)), None)
+    seed: int = option(SEED, 0)
     name: ClassVar[str] = "linearize"
-
-    def __post_init__(self) -> None:
-        check_fields(self, nearest=optional(solver_of(MinNorm)), seed=SEED)
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None

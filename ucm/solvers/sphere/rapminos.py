@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import SEED, check_fields, one_of
+from ucm.data.options import SEED, one_of, option
 from ucm.errors import ParameterError
 from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
@@ -70,12 +70,9 @@ class Rapminos(Solver[UnitNorm]):
     (Lemma 19).
     """
 
-    step: str = "line"
-    seed: int = 0
+    step: str = option(one_of("line", "nearest"), "line")
+    seed: int = option(SEED, 0)
     name: ClassVar[str] = "rapminos"
-
-    def __post_init__(self) -> None:
-        check_fields(self, step=one_of("line", "nearest"), seed=SEED)
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None if form.hulls is not None else "it takes sums of reduced hulls"
