@@ -367,7 +367,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     C, loss = split_scalar(losses[0]) if len(losses) == 1 else (0.0, None)
     if not isinstance(loss, Hinge) or loss.offset != 1.0:
         return None
-    lam = CombinedPenalty(G.penalties).square  # type: ignore[arg-type]
+    lam = CombinedPenalty(G.penalties).square
     c = data.factors if weights[0] is None else weights[0]
     return None if lam is None or not c.all() else (loss.p, C, lam, c)
 

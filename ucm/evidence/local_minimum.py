@@ -53,8 +53,8 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
     expected = "a loss plus a penalty in the features of samples in memory, with a free intercept"
     if isinstance(model, Objective) and w is not None and b is not None and data.source is None:
         G, H = model.dc()
-        joins = model.needs & {"worst mean", "flips"} or not all(h.coordinatewise for h in H.penalties)  # type: ignore[union-attr]
-        _, _, s, not_separable = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
+        joins = model.needs & {"worst mean", "flips"} or not all(h.coordinatewise for h in H.penalties)
+        _, _, s, not_separable = CombinedPenalty(G.penalties).norms
         if not s and not not_separable and not joins and model.intercept == "free":
             proven = strict_local_minimum(model, data, w, b) is None
             return replace(solution.certificate, kind="strict local") if proven else solution.certificate
@@ -136,11 +136,11 @@ def _interior(rows: Matrix, low: Vec, high: Vec, fixed: Vec) -> bool:
 def _penalty_slopes(model: Objective, w: Vec) -> Slopes:
     """Return the left and right derivatives of the total penalty in each weight w_j."""
     G, H = model.dc()
-    a, c, _, _ = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
+    a, c, _, _ = CombinedPenalty(G.penalties).norms
     step = _AT_KINK * (1.0 + np.abs(w))
 
     def slopes(at: Vec) -> Vec:
-        subtracted = [h.subgradient(at) for h in H.penalties]  # type: ignore[union-attr]
+        subtracted = [h.subgradient(at) for h in H.penalties]
         return a * np.sign(at) + 2.0 * c * w - sum(subtracted, start=np.zeros(w.size))
 
     return slopes(w - step), slopes(w + step)

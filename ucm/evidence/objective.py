@@ -32,7 +32,7 @@ from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import active_multipliers, constraints_of, joined, merged
 from ucm.language.penalties.epigraph import OfFirst
 from ucm.language.robust_samples import Perturbations, norms_of, without_perturbations
-from ucm.language.terms import ConvexLoss, ProximalPenalty
+from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPart
 from ucm.language.wasserstein import WassersteinObjective
 from ucm.language.worst_mean import maximum
 
@@ -49,11 +49,11 @@ class Tangent:
     height: float
 
 
-def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tangent:
+def tangent_plane(H: ConvexPart[SubtractedPart], data: Data, normal: Normal, margin: Vec) -> Tangent:
     """Return the tangent plane of the subtracted function H at a normal w and its margins."""
     slopes = _slopes(H, data, margin)
     height = sum(loss.value(margin, data.y, data.weights, data.groups) for loss in H.losses)
-    u, constant = normal.tangent(H.penalties)  # type: ignore[arg-type]
+    u, constant = normal.tangent(H.penalties)
     return Tangent(slopes, u, height - float(slopes @ margin) + constant)
 
 
@@ -125,7 +125,7 @@ def certify_objective(
     dual, at_zero, cancelled, wrong = bound - plane.height, 0.0, 0.0, None
     if primal < dual:  # only then the size of the terms matters
         at_zero = _loss(model, data, np.zeros(data.m))
-        cancelled = sum(normal.value(R) for R in G.penalties) + float(np.abs(plane.margin) @ np.abs(margin))  # type: ignore[arg-type]
+        cancelled = sum(normal.value(R) for R in G.penalties) + float(np.abs(plane.margin) @ np.abs(margin))
         known = np.abs(centred(data.y, shift)[0] if free else shift)
         cancelled += float(np.sum(np.abs(_slopes(G, data, margin)) * known))
         # where a kernel is indefinite, the dual may exceed the primal objective
@@ -176,7 +176,7 @@ def at_worst(
     if slopes is None and best:
         margin = data.y * (data.X @ w + b) - shapes.heights(w)
         slopes = -_slopes(plain.dc()[0], data, margin)
-    for X in worst_samples(given.X, shapes, penalties, v, slopes if best else None):  # type: ignore[arg-type]
+    for X in worst_samples(given.X, shapes, penalties, v, slopes if best else None):
         yield plain, data.with_coordinates(X[:, : data.n])
 
 
@@ -261,7 +261,11 @@ def _loss(model: Objective, data: Data, margin: Vec) -> float:
 
 
 def _weights(
-    G: ConvexPart, data: Data, margin: Vec, slopes: Vec | None, multipliers: Sequence[Vec | None]
+    G: ConvexPart[ProximalPenalty],
+    data: Data,
+    margin: Vec,
+    slopes: Vec | None,
+    multipliers: Sequence[Vec | None],
 ) -> Iterator[tuple[list[Vec], float]]:
     """Yield sample weights of every worst mean, (m,) each, with their violation of their sets."""
     if not G.joint:
@@ -404,4 +408,4 @@ def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) 
     for loss in H.losses:
         if loss.slope() is None or (np.abs(margin - loss.offset) <= tol).any():
             return False
-    return all(h.affine(w, tol) for h in H.penalties)  # type: ignore[union-attr]
+    return all(h.affine(w, tol) for h in H.penalties)

@@ -138,7 +138,7 @@ def majorant(
     for loss in G.losses:
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
-        total += penalty.cvxpy(w_unscaled, 1.0, scope)  # type: ignore[union-attr]
+        total += penalty.cvxpy(w_unscaled, 1.0, scope)
     x = w_unscaled[:-1] if model is not declared else w_unscaled
     constraints = [t == margin if moved is None else t <= margin - moved.cvxpy(x, scope)]
     for joint in G.joint:  # the support of its weights, which are not negative, at upper bounds of the means

@@ -389,7 +389,7 @@ class _Program:
         texts = [f"    {text}," for _, constraints in joint for text in constraints]
         inside = ["constraints = [", *texts, "]"] if joint else []
         given = ", constraints" if joint else ""
-        added = total(G.penalties)  # type: ignore[arg-type]
+        added = total(G.penalties)
         if model.convex:
             return [
                 *variables, *self.printer.definitions, *worst, *inside,
@@ -400,7 +400,7 @@ class _Program:
         start = total(model.penalty.surrogates())
         in_t, in_w = (
             [self._subtracted_loss(h) for h in H.losses],
-            [_subtracted_penalty(h, data.n) for h in H.penalties],  # type: ignore[arg-type]
+            [_subtracted_penalty(h, data.n) for h in H.penalties],
         )
         values = " + ".join(str(height) for height, _ in (*in_t, *in_w))
         slopes = [" + ".join(str(slope) for _, slope in terms) for terms in (in_t, in_w)]

@@ -494,7 +494,7 @@ class DifferenceOfConvex:
         losses, weights = weighed(H.losses, data)
         unit = unit_of(form.losses)
         start = model.penalty.surrogates()
-        return cls(form, losses, H.penalties, weights, start, unit, varies, level)  # type: ignore[arg-type]
+        return cls(form, losses, H.penalties, weights, start, unit, varies, level)
 
     @property
     def expected(self) -> Expected:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,8 @@ Need = Literal["worst mean", "perturbations", "shapes", "envelope", "flips", "of
 of w; "shapes": within sets whose shape differs by sample. "envelope": the split has a convex lower bound in
 place of a penalty. "flips": loss and penalty share a variable. "offset": the scores have an offset.
 """
+
+Part = TypeVar("Part", bound=ProximalPenalty | SubtractedPart)
 
 _REMEDIES = {
     "**": "a power of the loss is Hinge(p), of a norm of w Lp(p)",
@@ -478,12 +480,12 @@ class Objective(SolvableModel["Objective"], Term["Objective"], RotationInvariant
             )
         return y * values
 
-    def dc(self) -> tuple[ConvexPart, ConvexPart]:
+    def dc(self) -> tuple[ConvexPart[ProximalPenalty], ConvexPart[SubtractedPart]]:
         """Return the convex functions (G, H) of the difference-of-convex split G - H of the objective."""
         return self._parts
 
     @functools.cached_property
-    def _parts(self) -> tuple[ConvexPart, ConvexPart]:
+    def _parts(self) -> tuple[ConvexPart[ProximalPenalty], ConvexPart[SubtractedPart]]:
         added, subtracted = self.loss.split()
         plus, minus = self.penalty.split()
         joint = self.loss.nodes_of_type(JointLoss)
@@ -546,11 +548,11 @@ class Objective(SolvableModel["Objective"], Term["Objective"], RotationInvariant
         return notation.separated(f"{least} {total}", f"{t} = {y}{self.score(x, notation)}")
 
 
-class ConvexPart(Node):
+class ConvexPart(Node, Generic[Part]):
     """A sum of convex losses (`joint` of all samples) and functions of w, a part of a DC split."""
 
     losses: tuple[ConvexLoss, ...] = ()
-    penalties: tuple[ProximalPenalty | SubtractedPart, ...] = ()
+    penalties: tuple[Part, ...] = ()
     joint: tuple[JointLoss, ...] = ()
 
     @property

@@ -17,7 +17,7 @@ from ucm.language.objective import ConvexPart, Need, Objective, multiplied
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.penalties.norms import Norm
 from ucm.language.robust import dual_exponent
-from ucm.language.terms import ConvexLoss, Subgroup
+from ucm.language.terms import ConvexLoss, ProximalPenalty, Subgroup, SubtractedPart
 
 
 class Flipped(ConvexLoss):
@@ -139,7 +139,7 @@ class WassersteinObjective(Objective):
         """The loss of samples with the other label."""
         return Flipped(self.loss)
 
-    def dc(self) -> tuple[ConvexPart, ConvexPart]:
+    def dc(self) -> tuple[ConvexPart[ProximalPenalty], ConvexPart[SubtractedPart]]:
         """Return the losses of kept and of flipped labels with `eps ||w||_*`, the terms of the dual."""
         return ConvexPart((self.loss, self.flipped), (self.penalty,)), ConvexPart()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -100,8 +102,8 @@ class Box(Domain, SemiSmooth):
     array([1., 2.])
     """
 
-    lower: Bound = converted(converter=_as_bound, default=0.0)
-    upper: Bound = converted(converter=_as_bound, default=1.0)
+    lower: Any = converted(converter=_as_bound, default=0.0)  # a `Bound`
+    upper: Any = converted(converter=_as_bound, default=1.0)
 
     def _check(self) -> None:
         if len(self._lengths()) > 1:
@@ -124,9 +126,9 @@ class Box(Domain, SemiSmooth):
     def bind(self, samples: SampleWeights) -> BoundDomain:
         if self.dimension is not None:
             return super().bind(samples)
-        if value(self.lower) <= 0.0:  # type: ignore[arg-type]
-            return CappedSimplex(self.upper).bind(samples)  # type: ignore[arg-type]
-        return Capped(self, samples, value(self.upper), value(self.lower))  # type: ignore[arg-type]
+        if value(self.lower) <= 0.0:
+            return CappedSimplex(self.upper).bind(samples)
+        return Capped(self, samples, value(self.upper), value(self.lower))
 
     def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         c = samples.weights
@@ -135,12 +137,12 @@ class Box(Domain, SemiSmooth):
     def too_small(self, samples: SampleWeights, least: float) -> str:
         """Return the error message for a box that does not intersect the simplex."""
         bound, word, must = self.upper, "upper bound", f"at least {least:.6g}"
-        if value(bound) >= least:  # type: ignore[arg-type]
+        if value(bound) >= least:
             most = samples.groups[0][1] / max(samples.totals)
             bound, word, must = self.lower, "lower bound", f"at most {most:.6g}"
         return self.infeasibility_reason(samples.dim) or (
-            f"{self!r}: empty on the simplex, {named(bound, word)} leaves no point; "  # type: ignore[arg-type]
-            f"{subject(bound, word)} must be {must}"  # type: ignore[arg-type]
+            f"{self!r}: empty on the simplex, {named(bound, word)} leaves no point; "
+            f"{subject(bound, word)} must be {must}"
         )
 
     def project(self, v: Vec) -> Vec:
@@ -186,7 +188,7 @@ class Box(Domain, SemiSmooth):
         low, high = (float(np.broadcast_to(x, dim)[k]) for x in (lower, upper))
         return (
             f"{self!r}: empty, the upper bound {high:.6g} of coordinate {k} is below the lower bound "
-            f"{low:.6g}; {subject(self.upper, 'upper bound')} must be at least {low:.6g}"  # type: ignore[arg-type]
+            f"{low:.6g}; {subject(self.upper, 'upper bound')} must be at least {low:.6g}"
         )
 
     @property
@@ -208,7 +210,7 @@ class Box(Domain, SemiSmooth):
         if isinstance(upper, VectorSum):  # s r with a size s
             (c, r), *more = upper.terms
             return None if more or np.any(_number(r) < 0.0) else Size(c, times=times)
-        return None if _by_entry(upper) else Size(upper, times=times)  # type: ignore[arg-type]
+        return None if _by_entry(upper) else Size(upper, times=times)
 
     def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         lower, upper = (np.broadcast_to(x, q.size) for x in self.bounds())
