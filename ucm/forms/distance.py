@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 from ucm.data.bound_data import Space
 from ucm.data.linear_map import LinearMap, Vec, VStack
 from ucm.forms.solver import Answer, Expected
-from ucm.language.contracts import Block, Coupling, LoweredSet, Path, Projectable
+from ucm.language.contracts import Block, Coupling, LoweredSet, Path
 from ucm.language.domains import Box
 
 _TINY = float(np.finfo(float).tiny)
