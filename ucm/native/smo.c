@@ -30,11 +30,7 @@ EXPORT double smo_slack(double a, double C, double p)
 }
 
 /* C p xi^(p - 1), the inverse. */
-static double multiplier(double xi, double C, double p)
-{
-    if (xi <= 0.0) return 0.0;
-    return C * p * pow(xi, p - 1.0);
-}
+static double multiplier(double xi, double C, double p) { return C * p * pow(xi, p - 1.0); }
 
 /* The slope of xi(a) over a move of size v in xi: a secant, as the tangent at a = 0 is infinite for p > 2 and 0 for
    p < 2. */
