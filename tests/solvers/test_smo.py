@@ -214,10 +214,11 @@ def test_nothing_that_is_given_changes() -> None:
     assert np.array_equal(X, a) and np.array_equal(y, b) and np.array_equal(K, L)
 
 
-def test_duplicates_of_both_classes_and_one_sample_each() -> None:
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_duplicates_of_both_classes_and_one_sample_each(kernel: str) -> None:
     X, y = samples(200, shift=0.6)
-    X[100:], y[100:] = X[:100], -y[:100]  # the curvature of a pair is 0
-    found = ucm.solve(psvm(1.0, 10.0), X, y, kernel="rbf", tol=1e-8)
+    X[100:], y[100:] = X[:100], -y[:100]  # the curvature of a pair is 0, or below 0 by the rounding of rows
+    found = ucm.solve(psvm(1.0, 10.0), X, y, kernel=kernel, tol=1e-8)
     assert found.status == "optimal"
     two = ucm.solve(nu_svm(1.0), np.array([[0.0], [1.0]]), np.array([-1.0, 1.0]), kernel="rbf")
     assert two.status == "optimal"
