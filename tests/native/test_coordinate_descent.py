@@ -38,9 +38,12 @@ def _problem(n: int, seed: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 60])
-@pytest.mark.parametrize("ridge", [0.0, 0.5])
-def test_the_slopes_keep_to_their_walls(n: int, ridge: float) -> None:
+@pytest.mark.parametrize(("ridge", "open_ends"), [(0.0, False), (0.5, False), (0.5, True)])
+def test_the_slopes_keep_to_their_walls(n: int, ridge: float, open_ends: bool) -> None:
+    """Of open ends each third coordinate has one wall, and each third none."""
     *_, H, r0, lower, upper = _problem(n, n)
+    if open_ends:
+        lower[::3] = lower[1::3] = upper[1::3] = 0.0
     x, r = np.zeros(n), r0.copy()
     asked: list[int] = []
     boxed_quadratic(H, r, x, lower, upper, ridge, 1e-10, 10**9, lambda: asked.append(1) or len(asked) > 2)

@@ -74,6 +74,17 @@ def test_boxes_of_each_sample_and_linear_terms(seed: int) -> None:
     assert offset * alpha.sum() - pull @ pull / (4.0 * c) == pytest.approx(value, rel=1e-7, abs=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_hulls_beside_interior_points(seed: int) -> None:
+    X, y, *_ = _tilted(seed)
+    model = ucm.models.nu_svm(0.6)
+    found = ucm.solve(model, 0.1 * X, y, solver=ActiveSet(), tol=1e-9)
+    best = ucm.solve(model, 0.1 * X, y, solver="clarabel")
+    assert found.status == "optimal" or best.status == "zero_in_set", found.message
+    assert found.objective == pytest.approx(best.objective, rel=1e-5, abs=1e-8)
+    assert found.stats.iterations <= 12
+
+
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("limits", [0, 1, 3])
 @pytest.mark.parametrize("seed", [2, 3, 4, 5])

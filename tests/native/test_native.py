@@ -362,6 +362,7 @@ def test_outer_products_of_csr_rows_against_numpy(m: int, n: int) -> None:
     A = sparse.csr_array(rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.4))
     indices, starts = A.indices.astype(np.int32), A.indptr.astype(np.int32)
     d, H, s = rng.standard_normal(m), np.zeros((n, n)), np.zeros(n)
+    d[: m // 3], d[m // 3 : m // 2] = 1.0, 0.0
     library.add_outer(m, A.data, indices, starts, d, n, H, s)
     dense = A.toarray()
     full = H + H.T - np.diag(np.diag(H))

@@ -380,7 +380,7 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     margin = data.y * (data.X @ w + b)
     value = model.value(margin, w, data.y, data.weights, data.groups, per_sample=data.per_sample)
     classes = [loss.counts(data.y, data.groups) for loss in added]
-    size = min(float(np.abs(w).max(initial=0.0)) or 1.0, 1.0)  # powers of a short w underflow
+    size = float(np.abs(w).max(initial=0.0)) or 1.0  # powers of a short w underflow
     for normal, t in ((w / size, margin), (np.zeros_like(w), b * data.y)):
         counted = [t if counts is None else t[counts] for counts in classes]
         limit, before = model.penalty.value(1e12 * normal), model.penalty.value(1e9 * normal)

@@ -89,7 +89,6 @@ VECTORISED static bool on_support(quadratic_t *q)
     int64_t k = 0, first = -1;
     for (int64_t j = 0; j < n; j++)
         if (q->x[j] != 0.0 || !walled(q, j)) q->support[k++] = j;
-    if (k == 0) return true;
     double more = RIDGE, t = 1.0;
     for (;; more *= 100.0) {
         for (int64_t i = 0; i < k; i++) {

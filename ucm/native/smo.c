@@ -30,11 +30,7 @@ EXPORT double smo_slack(double a, double C, double p)
 }
 
 /* C p xi^(p - 1), the inverse. */
-static double multiplier(double xi, double C, double p)
-{
-    if (xi <= 0.0) return 0.0;
-    return C * p * pow(xi, p - 1.0);
-}
+static double multiplier(double xi, double C, double p) { return C * p * pow(xi, p - 1.0); }
 
 /* The slope of xi(a) over a move of size v in xi: a secant, as the tangent at a = 0 is infinite for p > 2 and 0 for
    p < 2. */
@@ -175,8 +171,8 @@ static double gap_of(const smo_t *S, int64_t from, int64_t to, double theta)
 /* --- the cache ----------------------------------------------------------------------------------------------------- */
 
 /* The slot of row i, computed where it is not there; -1 where the caller has to. The row that was not used for longest
-   gives way, but not that of `kept`. */
-static int64_t row_of(smo_t *S, int64_t i, int64_t kept)
+   gives way: none of this update, as there are more slots than groups. */
+static int64_t row_of(smo_t *S, int64_t i)
 {
     int64_t slot = S->where[i];
     if (slot < 0) {
@@ -184,9 +180,9 @@ static int64_t row_of(smo_t *S, int64_t i, int64_t kept)
         if (S->filled < S->slots) {
             slot = S->filled++;
         } else {
-            slot = kept >= 0 && S->where[kept] == 0 ? 1 : 0;
-            for (int64_t r = slot + 1; r < S->slots; r++)
-                if (S->used[r] < S->used[slot] && !(kept >= 0 && S->where[kept] == r)) slot = r;
+            slot = 0;
+            for (int64_t r = 1; r < S->slots; r++)
+                if (S->used[r] < S->used[slot]) slot = r;
             if (S->owner[slot] >= 0) S->where[S->owner[slot]] = -1;
         }
         S->owner[slot] = (int32_t)i;
@@ -390,7 +386,7 @@ EXPORT int32_t smo(smo_t *S, double eps, double gap, int64_t limit)
             if (!(width > eps)) continue;
             int64_t k = from;
             while (k + 1 < S->ends[g] && S->F[k] + (double)S->grows[k] != least) k++;
-            const int64_t slot = row_of(S, k, i);
+            const int64_t slot = row_of(S, k);
             if (slot < 0) return 3;
             const float *K = S->store + slot * S->n + from;
             const partner_t found = partner(S->ends[g] - from, S->F + from, S->falls + from, S->s + from, S->curve + from, K, least,
@@ -399,7 +395,7 @@ EXPORT int32_t smo(smo_t *S, double eps, double gap, int64_t limit)
             if (found.index >= 0 && gain > best) best = gain, i = k, j = from + found.index;
         }
         if (i < 0) return 0;
-        const int64_t second = row_of(S, j, i);
+        const int64_t second = row_of(S, j);
         if (second < 0) return 3;
         const float *Ki = S->store + S->where[i] * S->n, *Kj = S->store + second * S->n;
         if (!move(S, i, j, Ki[j])) return 2;
