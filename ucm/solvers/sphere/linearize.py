@@ -29,8 +29,8 @@ class Linearize(Solver[UnitNorm]):
     stationary. Each problem is solved in its dual, `max {s : -s g_k in U}`: for sums of reduced hulls one
     linear program with the basis of the last one (HiGHS), for the others a conic program (Clarabel), or
     nearest points. Sets other than polytopes begin with quasi-Newton steps for `f(w) / ||w||_p`, as balls
-    make f differentiable: the programs then mostly confirm their end; a step of theirs is doubled as long as
-    f falls. Where rays of U span the space, the first program is that of a vector that proves a lower bound.
+    make f differentiable: the programs then mostly confirm their end. Where rays of U span the space, the
+    first program is that of a vector that proves a lower bound.
 
     Parameters
     ----------
@@ -90,9 +90,6 @@ class Linearize(Solver[UnitNorm]):
                 answer.q = point.q
                 if better:
                     answer = point.answer(form)
-                    if form.hulls is None and not form.image.couplings:  # f is cheaper than a program
-                        new, value = _beyond(form, v, new, value, monitor)
-                        answer.w = form.lift(new)
                     v, least = new, value
                     break
             record = functools.partial(form.trace_record, v)
@@ -101,16 +98,3 @@ class Linearize(Solver[UnitNorm]):
             if not better or least <= zero:
                 return answer
         return answer.ended("max_iter", f"{limit} programs solved; raise max_iter")
-
-
-def _beyond(form: UnitNorm, start: Vec, end: Vec, height: float, monitor: Monitor) -> tuple[Vec, float]:
-    """Double a step from `start` to `end` as long as f falls; return the last coordinates and f there."""
-    v, step = end, 2.0
-    while not monitor.timed_out:
-        ahead = form.unit(start + step * (end - start))
-        value = form.height(ahead)
-        monitor.passes += 1.0
-        if not value < height:
-            break
-        v, height, step = ahead, value, 2.0 * step
-    return v, height
