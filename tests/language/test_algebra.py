@@ -180,7 +180,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: ucm.Simplex() & ucm.Hull(pos), "."),
     (lambda: ucm.Simplex() & 3, "."),
     (lambda: untyped.RobustMargin(pos), "expected an UncertaintySet"),
-    (lambda: ucm.RobustMargin(ucm.Hull(pos), norm=0.5), "p >= 1"),
+    (lambda: ucm.RobustMargin(ucm.Hull(pos), norm=0.5), r"norm must lie in \[1, inf\]"),
     (lambda: untyped.RobustMargin(ucm.Hull(pos), norm="two"), "."),
     (lambda: untyped.RobustMargin(ucm.Hull(pos), norm=Param("p", 2)), "a plain number"),
     (lambda: ucm.L1() @ np.eye(2), r"L1\(\) @ .*ndarray.* expected a sum .* Quadratic\(D.T @ D\)"),

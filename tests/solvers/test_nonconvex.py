@@ -826,7 +826,7 @@ def test_the_bias_is_that_of_the_multipliers() -> None:
 # --- bad input ----------------------------------------------------------------------------------
 def test_norms_and_sizes_outside_their_range() -> None:
     X, y = small(0)
-    with pytest.raises(ucm.CompositionError, match="p >= 1"):
+    with pytest.raises(ucm.CompositionError, match=r"norm must lie in \[1, inf\]"):
         ucm.models.enu_svm(0.3, norm=0.5)
     with pytest.raises(ucm.EmptySetError, match="at least"):
         ucm.compile(hulls(0.01), X, y)

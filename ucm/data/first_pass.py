@@ -114,7 +114,7 @@ class OutOfCoreMap(LinearMap):
 class RowData(Data):
     """Statistics of a row source after one pass, with a sample of its rows in memory."""
 
-    source: RowSource  # pyright: ignore[reportIncompatibleVariableOverride]
+    source: RowSource
 
     def __init__(
         self,

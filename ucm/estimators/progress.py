@@ -16,7 +16,7 @@ try:
     )
 except ImportError:  # scikit-learn before 1.9
 
-    class CallbackSupportMixin:  # pyright: ignore[reportRedeclaration]
+    class CallbackSupportMixin:
         """A class without callbacks."""
 
     def with_callbacks(method: Any) -> Any:

@@ -323,7 +323,7 @@ def solved(
             failed = failure or f"it ended with the status {problem.status!r}"
             continue
         point = None if variable is None else variable.value
-        result = CvxpyResult(float(problem.value), str(problem.status), solver, point)  # type: ignore[arg-type]
+        result = CvxpyResult(float(problem.value), str(problem.status), solver, point)
         if not result.status.endswith("inaccurate"):
             break
     if result is None:

@@ -102,7 +102,7 @@ class SupportFunction:
 def vector_of(v: object, size: int | None, name: str) -> Vec:
     """Return v as a float64 vector; `DataError` unless finite and of the given size, if there is one."""
     try:
-        vector = np.asarray(v, dtype=np.float64)  # pyright: ignore[reportArgumentType]
+        vector = np.asarray(v, dtype=np.float64)
     except (TypeError, ValueError):
         vector = np.empty((0, 0))
     right = vector.ndim == 1 and size in (None, vector.size)

@@ -435,7 +435,7 @@ class Node(metaclass=Kind):
         if type(other) is not type(self):
             return NotImplemented
         return self is other or (
-            hash(self) == hash(other) and _key(self.operands()) == _key(other.operands())  # type: ignore[attr-defined]
+            hash(self) == hash(other) and _key(self.operands()) == _key(other.operands())
         )
 
     def __hash__(self) -> int:

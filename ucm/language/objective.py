@@ -692,7 +692,7 @@ def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
     if loss.counted is None:
         return loss, 1.0
     factor, base = split_scalar(loss)
-    return replace(base, on=None), factor  # type: ignore[type-var]
+    return replace(base, on=None), factor
 
 
 def split_scalar(term: Any) -> tuple[float, Any]:

@@ -484,7 +484,7 @@ class Parameters(Scope):
         return cp.CallbackParam(lambda: size.derived(scalar.at(self._now)), nonneg=nonneg, name=name)
 
     def _now(self, p: Param) -> float:
-        return float(self._known[p.name].value)  # type: ignore[arg-type]
+        return float(self._known[p.name].value)
 
     def zero(self) -> float | cp.Expression:
         """Return 0 as an expression of every parameter, so that `problem.param_dict` lists all of them."""

@@ -199,7 +199,7 @@ def _at_kink(
     check_time()
     if failure or problem.status != "optimal":
         return None
-    top = scale * float(problem.value) * (1.0 + _PROGRAM)  # type: ignore[arg-type]
+    top = scale * float(problem.value) * (1.0 + _PROGRAM)
     if not top > 0.0:
         return None
     return top, 2.0 * _PROGRAM * top

@@ -207,4 +207,4 @@ def _with_params(model: Model, data: Data) -> Model:
             new[name] = params.setdefault((name, new[name]), Param(word, new[name]))
         return replace(x, **new)  # type: ignore[type-var]
 
-    return rewritten(model)  # type: ignore[return-value]
+    return rewritten(model)

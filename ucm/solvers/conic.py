@@ -185,7 +185,7 @@ class Conic(Solver[MinNorm | Composite | GeneralComposite | FlipComposite | Move
         return failure
 
 
-def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]
+def _norm(cp, z, q: float):
     return cp.norm(z, q) if q in (1.0, 2.0, np.inf) else cp.pnorm(z, q, approx=False)
 
 

@@ -314,7 +314,7 @@ class Bounds(LinearConstraint):
     (0.0, inf)
     """
 
-    A: ClassVar[Any] = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    A: ClassVar[Any] = None
     lb: float | tuple[float, ...] = converted(converter=_numbers, default=-np.inf)
     ub: float | tuple[float, ...] = converted(converter=_numbers, default=np.inf)
 

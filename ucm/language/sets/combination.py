@@ -262,7 +262,7 @@ def as_set(x: object, symbol: str) -> UncertaintySet:
         case VectorNode():
             return Point(x)
         case np.ndarray() | list() | tuple() if axes(x, symbol) == 1:
-            return Point(x)  # type: ignore[arg-type]
+            return Point(x)
         case SampleNode():
             why = f"{x!r} are samples, not a set; did you mean Hull({x!r})?"
         case Penalty():
