@@ -62,7 +62,7 @@ class OrthantIterate(ProximalIterate):
         signs = np.where(w != 0.0, np.sign(w), 1.0 * (right < 0.0) - (left > 0.0))
         edge = np.where(signs > 0.0, upper, lower)
         slope = np.where(signs > 0.0, right, left) + 2.0 * c * w
-        model, self.before = self._formed(None), self.gain
+        model, self.before, self.foretold = self._formed(None), self.gain, None
         H = model.H.T @ model.H if self.rows else model.H
         S, d, mean = np.flatnonzero(signs), np.zeros(0), np.zeros(0)
         while S.size:

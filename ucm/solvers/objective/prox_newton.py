@@ -86,7 +86,7 @@ class _Steps(Session[Composite]):
             status, left = self._descend(step, monitor, done, done if stopped else limit)
         if stopped and status != "converged":
             status = "interrupted"
-        return Answer(w=step.w, b=step.b, slopes=step.slopes).after(status, left)
+        return Answer(w=step.w, b=step.b, slopes=step.dual).after(status, left)
 
     def _descend(self, at: ProximalIterate, monitor: Monitor, done: int, limit: int) -> tuple[Status, str]:
         """Run the Newton steps after number `done` in place; return the status and how large the gap is."""
@@ -109,6 +109,10 @@ class _Steps(Session[Composite]):
                     break
                 previous = at.value, at.gap
             stuck = 0 if at.advance() else stuck + 1
+            if at.ends(0.8 * tol) and monitor.met(at.missed):
+                if step < limit:
+                    monitor.report(step + 1, at.value, at.gap)
+                return "converged", ""
             if stuck == 3 or at.lost or not np.isfinite(at.value):
                 break
         at.look()

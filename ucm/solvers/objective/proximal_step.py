@@ -193,6 +193,8 @@ class ProximalIterate:
     lengths : the state that the lengths of the steps leave
     gain, before : the predicted gains of the last step and of the step before it
     pulled : the last slopes with the linear term, and their product with `Z'`
+    foretold : the slopes that the last model predicted, if its step was a full one
+    dual : the dual point of the gap
     large : True if a quadratic problem would have too many features
     gap, missed : the last relative gap, and the violation of its dual point
     """
@@ -220,6 +222,7 @@ class ProximalIterate:
         self.restart()
         self.large, self.lengths = False, _StepLengths()
         self.gap = self.missed = np.inf
+        self.foretold: Vec | None = None
         self.squares = SampleMap(form.X).squares
         self.model: _Model | None = None
         self.pulled: tuple[Vec, Vec] | None = None
@@ -239,7 +242,7 @@ class ProximalIterate:
 
     def look(self) -> None:
         """Compute the slopes of the losses and the gradient at the current point."""
-        self.slopes = self.losses.gradient(self.t)
+        self.dual = self.slopes = self.losses.gradient(self.t)
         beta = self.slopes + self.tilt.margin
         if self.pulled is None or not np.array_equal(self.pulled[0], beta):
             self.pulled = beta, self.form.adjoint(beta)
@@ -251,11 +254,24 @@ class ProximalIterate:
         if self.box is not None:
             self.box.look(self.w, self.g + 2.0 * self.c * self.w)
 
-    def measure(self) -> None:
-        """Compute the relative gap with the slopes as the dual point."""
-        bound, self.missed = self.form.lower_bound(self.slopes, self.t, self.w)
+    def measure(self, dual: Vec | None = None) -> None:
+        """Compute the relative gap with `dual`, by default the slopes, as the dual point."""
+        self.dual = self.slopes if dual is None else dual
+        bound, self.missed = self.form.lower_bound(self.dual, self.t, self.w)
         self.gap = (self.value - bound) / max(abs(self.value), 1e-300)
         self.monitor.passes += 0.5 * self.cost
+
+    def ends(self, tol: float) -> bool:
+        """Return True if the slopes predicted by the last model prove a relative gap of `tol`.
+
+        They lie in the domain of the conjugate of R, so the gap by Fenchel's inequality is of second order in
+        the step. The slopes at the margins must be moved into this domain: a gap of first order.
+        """
+        size = abs(self.value)
+        if self.foretold is None or not self.gain <= np.sqrt(0.1 * tol) * size:
+            return False
+        self.measure(self.foretold)
+        return self.monitor.reached(self.gap, tol)
 
     def _formed(self, features: NDArray[np.intp] | None) -> _Model:
         """Form the quadratic model at the current point over the given features, and keep it."""
@@ -312,6 +328,7 @@ class ProximalIterate:
         order = self.form.n if features is None else features.size
         many = order > _ORDER and not self._by_columns(order)
         self.large = many and self.systems is None and not self.rows
+        self.foretold = None
         if self.large:
             return False
         self.before = self.gain
@@ -340,6 +357,8 @@ class ProximalIterate:
             a *= 0.5
         else:
             return False
+        exact = not self._by_columns(w.size) and self.losses is self.form and self.lengths.ridge == 0.0
+        self.foretold = self.slopes - model.h * move if a == 1.0 and exact else None
         self.lengths.after(a)
         gained = value < self.value - slack
         if model.features is None:
@@ -374,6 +393,8 @@ class ProximalIterate:
                 H[np.diag_indices_from(H)] += self.lengths.ridge * float(np.mean(np.diagonal(H)))
             bounds = model.of(self.box.lower), model.of(self.box.upper)
             tol = _EXACT * float(model.of(self.box.over).max(initial=0.0))
+            if formed and self.before <= 1e-2 * abs(self.value):  # before, another step is cheaper
+                tol = min(tol, 1e-7 * float(bounds[1].max(initial=0.0)))  # the slopes will be a dual point
             boxed_quadratic(H, r, new, *bounds, ridge, tol, 50, self._late)
             return new - w
         if self.systems is not None:
