@@ -46,7 +46,7 @@ def sample(m: int = 80, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("p", [1.5, 1.8])
 @pytest.mark.parametrize("C", [1.0, 1e4])
 def test_powers_from_1_5_on_take_few_newton_systems(p: float, C: float) -> None:
-    """The augmented Lagrangian alone takes seven and eight systems. The value is that of a descent by SciPy."""
+    """The augmented Lagrangian alone takes seven and eight. The value is that of a descent by SciPy."""
     X, y = sample(400)
 
     def value(z: np.ndarray) -> tuple[float, np.ndarray]:

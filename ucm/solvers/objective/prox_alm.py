@@ -380,8 +380,11 @@ class _Multipliers(Session[Composite]):
             slow = step >= _SLOW[0] and at.gain > _SLOW[1] * abs(at.value)
             if proven or stopped or slow or not gained:
                 break
+        if not proven:
+            at.look()
+            at.measure()
         left = f"{step} Newton steps left a relative gap of {at.gap:.2g}; raise max_iter"
-        answer = Answer(w=at.w, b=at.b, slopes=at.dual if proven else None)
+        answer = Answer(w=at.w, b=at.b, slopes=np.clip(at.dual, form.floors, form.caps))
         return answer.after("converged" if proven else "interrupted" if stopped else "max_iter", left)
 
     def _multiply(self, form: Composite, monitor: Monitor, start: Answer | None) -> Answer:
