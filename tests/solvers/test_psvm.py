@@ -42,6 +42,35 @@ def sample(m: int = 80, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return standardised(X), 2.0 * y - 1.0
 
 
+# --- Newton steps ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("p", [1.5, 1.8])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_powers_from_1_5_on_take_few_newton_systems(p: float, C: float) -> None:
+    """The augmented Lagrangian alone takes seven and eight. The value is that of a descent by SciPy."""
+    X, y = sample(400)
+
+    def value(z: np.ndarray) -> tuple[float, np.ndarray]:
+        u = np.maximum(1.0 - y * (X @ z[:-1] + z[-1]), 0.0)
+        pulled = C * p * y * u ** (p - 1.0)
+        g = np.append(2.0 * lam * z[:-1] - X.T @ pulled, -pulled.sum())
+        return C * float((u**p).sum()) + lam * float(z[:-1] @ z[:-1]), g
+
+    lam = 0.5
+    solution = ucm.solve(C * ucm.Hinge(p) + lam * ucm.L2(), X, y, solver="prox-alm", tol=1e-7)
+    assert solution.status == "optimal" and solution.stats.systems <= 5
+    found = optimize.minimize(value, np.zeros(7), jac=True, method="BFGS", options={"gtol": 1e-8 * C})
+    assert_allclose(solution.objective, found.fun, rtol=1e-6)
+
+
+def test_newton_steps_give_way_where_few_samples_decide() -> None:
+    """Separable classes and a small penalty: the gains of the steps do not fall."""
+    X, y = sample(60)
+    X[:, 0] += 3.0 * y
+    wide = np.hstack([X, np.random.default_rng(1).standard_normal((60, 40))])
+    solution = ucm.solve(ucm.models.psvm(1.5, 1e4), wide, y, solver="prox-alm")
+    assert solution.status == "optimal" and solution.certificate.relative_gap <= 1e-6
+
+
 # --- the two-variable update -----------------------------------------------------------------------
 def power_term(a: float, c: float, p: float) -> float:
     """`C (p - 1) xi^p`, as in (17)."""

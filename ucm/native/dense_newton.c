@@ -1,5 +1,5 @@
 /* Proximal Newton steps for a smooth loss with the squared l2 norm, the support function of a box of slopes (an l1 norm,
-   weighted or of one sign), or both, on few dense samples.
+   weighted or of one sign), or both, in few features.
 
    min sum_i c_i l(t_i) + ridge |w|^2 + sup over lower <= s <= upper of <w, s> - <v, t> - <u, w>, l the logistic loss or the
    squared hinge, t_i = y_i (w'x_i + b), z = (w, b). The method of ucm/solvers/objective/proximal_step.py: a step minimises
@@ -62,7 +62,10 @@ VECTORISED static double pull(const dense_newton_t *p, const double *beta, doubl
         const double b = p->y[i] * beta[i], *row = p->X + i * n;
         if (b == 0.0) continue;
         total += b;
-        for (int64_t j = 0; j < n; j++) z[j] += b * row[j];
+        if (p->starts)
+            for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++) z[p->columns[e]] += b * p->X[e];
+        else
+            for (int64_t j = 0; j < n; j++) z[j] += b * row[j];
     }
     return total;
 }
@@ -116,6 +119,16 @@ VECTORISED static void form(dense_newton_t *p)
         const double h = p->h[i], root = sqrt(h), *row = p->X + i * n;
         if (h == 0.0) continue;
         mass += h;
+        if (p->starts) {
+            const int64_t end = p->starts[i + 1];
+            for (int64_t e = p->starts[i]; e < end; e++) {
+                const double c = h * p->X[e];
+                double *restrict to = H + (int64_t)p->columns[e] * n;
+                mean[p->columns[e]] += c;
+                for (int64_t f = e; f < end; f++) to[p->columns[f]] += c * p->X[f];
+            }
+            continue;
+        }
         double *copy = p->chunk + held * n;
         for (int64_t j = 0; j < n; j++) {
             mean[j] += h * row[j];
@@ -147,7 +160,10 @@ VECTORISED static void margins(const dense_newton_t *p, const double *w, double 
     for (int64_t i = 0; i < p->m; i++) {
         const double *row = p->X + i * p->n;
         double total = b;
-        for (int64_t j = 0; j < p->n; j++) total += w[j] * row[j];
+        if (p->starts)
+            for (int64_t e = p->starts[i]; e < p->starts[i + 1]; e++) total += p->X[e] * w[p->columns[e]];
+        else
+            for (int64_t j = 0; j < p->n; j++) total += w[j] * row[j];
         t[i] = p->y[i] * total;
     }
 }
@@ -281,8 +297,9 @@ static void step(dense_newton_t *p)
 /* Multiplications since the problem began, roughly. */
 static double work(const dense_newton_t *p)
 {
-    const double m = (double)p->m, n = (double)p->n;
-    return 2.0 * m * n * p->passes + (double)p->systems * n * n * (0.5 * m + n) + 40.0 * m * (double)p->steps;
+    const double m = (double)p->m, n = (double)p->n, each = p->starts ? (double)p->starts[p->m] / m : n;
+    const double system = 0.5 * m * each * each + n * n * n;
+    return 2.0 * m * each * p->passes + (double)p->systems * system + 40.0 * m * (double)p->steps;
 }
 
 /* Solve a problem from z, with its margins in t; return true if the tolerance is proven, with the dual point in a. In log

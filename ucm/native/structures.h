@@ -66,6 +66,7 @@ typedef struct {
 typedef struct {
     int64_t m, n, squared;               /* the squared hinge, or the logistic loss */
     const double *X, *y, *c;             /* (m, n), (m,), (m,) what the samples weigh */
+    const uint32_t *columns, *starts;    /* of CSR, each row in ascending order; NULL: X is dense */
     const double *v, *u, *lower, *upper; /* tilts, (m,) and (n,), and walls, (n,) */
     double ridge, tol;
     double *z, *t, *a;                   /* (n + 1,) point, (m,) margins, (m,) dual point */

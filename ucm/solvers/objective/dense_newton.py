@@ -1,4 +1,4 @@
-"""Compiled proximal Newton solver for smooth losses with l1 and squared l2 norms on few samples."""
+"""Compiled proximal Newton solver for smooth losses with l1 and squared l2 norms in few features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 50  # steps of one problem
 
 
 class DenseNewton:
-    """Compiled proximal Newton solver for successive problems over the same few dense samples and losses.
+    """Compiled proximal Newton solver for successive problems over the same samples and losses.
 
     `form` is the first problem, z the end of the last one, t the margins there; see `dense_newton_t` in
     `structures.h`.
@@ -31,9 +31,13 @@ class DenseNewton:
         self.z, self.t = np.zeros(n + 1), np.zeros(m)
         self.state: Any = np.zeros((), structure("dense_newton_t"))
         self.state["m"], self.state["n"], self.state["squared"] = m, n, squared
+        X, rows = form.X, {}
+        if not isinstance(X, np.ndarray):
+            indices = {"columns": X.indices, "starts": X.indptr}
+            rows = {k: v.astype(np.int32, copy=False).view(np.uint32) for k, v in indices.items()}
         self.arrays = {
-            "X": form.X, "y": form.y, "c": c, "t": self.t, "H": np.zeros((n, n)), "mean": np.zeros(n + 1),
-            "h": np.zeros(m), "scratch": np.empty(7 * m + n * (n + 5 + 64)),
+            **rows, "X": X.data if rows else X, "y": form.y, "c": c, "t": self.t, "H": np.zeros((n, n)),
+            "mean": np.zeros(n + 1), "h": np.zeros(m), "scratch": np.empty(7 * m + n * (n + 5 + 64)),
             "support": np.empty(n, dtype=np.int64),
         }  # fmt: skip
         self._take(**self.arrays)
@@ -41,12 +45,13 @@ class DenseNewton:
 
     @classmethod
     def of(cls, form: Composite) -> DenseNewton | None:
-        """Return a solver for a problem; None if too large, sparse, or with other losses or penalties."""
+        """Return a solver for a problem; None if too large, or with other losses or penalties."""
         X = form.X
-        if not isinstance(X, np.ndarray) or not X.flags.c_contiguous or X.dtype != np.float64:
+        dense = isinstance(X, np.ndarray)
+        if X.dtype != np.float64 or not (X.flags.c_contiguous if dense else X.has_canonical_format):
             return None
         # above, a step takes so long that time limits and BLAS count
-        if X.size > 2_000_000 or form.n > 100 or not form.intercept:
+        if form.entries > 2_000_000 or form.n > (100 if dense else 200) or not form.intercept:
             return None
         loss = _loss(form)
         if loss is None or _box(form) is None:
@@ -93,7 +98,7 @@ class DenseNewton:
                 stopped = report()
                 state["most"] += 1
         monitor.systems += int(log[3])
-        monitor.hessian_passes += 0.5 * float(log[3]) * self.squares / self.X.size * form.cost
+        monitor.hessian_passes += 0.5 * float(log[3]) * self.squares / form.entries * form.cost
         if state["steps"] and not stopped:
             stopped = report()
         if not np.isfinite(z).all():

@@ -193,7 +193,7 @@ class ProximalIterate:
     lengths : the state that the lengths of the steps leave
     gain, before : the predicted gains of the last step and of the step before it
     pulled : the last slopes with the linear term, and their product with `Z'`
-    foretold : the slopes that the last model predicted, if its step was a full one
+    foretold, whole : the slopes that the last model predicted, and whether its step was a full one
     dual : the dual point of the gap
     large : True if a quadratic problem would have too many features
     gap, missed : the last relative gap, and the violation of its dual point
@@ -223,6 +223,7 @@ class ProximalIterate:
         self.large, self.lengths = False, _StepLengths()
         self.gap = self.missed = np.inf
         self.foretold: Vec | None = None
+        self.whole = False
         self.squares = SampleMap(form.X).squares
         self.model: _Model | None = None
         self.pulled: tuple[Vec, Vec] | None = None
@@ -267,8 +268,8 @@ class ProximalIterate:
         They lie in the domain of the conjugate of R, so the gap by Fenchel's inequality is of second order in
         the step. The slopes at the margins must be moved into this domain: a gap of first order.
         """
-        size = abs(self.value)
-        if self.foretold is None or not self.gain <= np.sqrt(0.1 * tol) * size:
+        enough = np.sqrt(0.1 * tol) if self.whole else tol  # short of a full step the gap is about the gain
+        if self.foretold is None or not self.gain <= enough * abs(self.value):
             return False
         self.measure(self.foretold)
         return self.monitor.reached(self.gap, tol)
@@ -357,8 +358,9 @@ class ProximalIterate:
             a *= 0.5
         else:
             return False
-        exact = not self._by_columns(w.size) and self.losses is self.form and self.lengths.ridge == 0.0
-        self.foretold = self.slopes - model.h * move if a == 1.0 and exact else None
+        ridged = self.box is not None and self.lengths.ridge > 0.0
+        exact = not (ridged or self._by_columns(w.size)) and self.losses is self.form
+        self.foretold, self.whole = self.slopes - model.h * move if exact else None, a == 1.0
         self.lengths.after(a)
         gained = value < self.value - slack
         if model.features is None:
