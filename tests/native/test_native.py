@@ -524,7 +524,7 @@ def test_two_processes_build_at_once(copy: Path) -> None:
 
 
 def test_the_mass_of_many_entries_far_from_each_other() -> None:
-    """The rest is solved relative to the entry next to the root: next to another, 5e-12 are left."""
+    """The rest is solved relative to the entry next to the root."""
     rng = np.random.default_rng(118)
     n, far = int(10.0 ** rng.uniform(1.0, 4.6)), 10.0 ** rng.uniform(0.0, 18.0)
     v = rng.standard_normal(n) * 10.0 ** rng.uniform(-6.0, 8.0) + far * rng.choice([0, 1, -1], n)

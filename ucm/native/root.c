@@ -49,12 +49,12 @@ static newton_t newton(int64_t n, const double *v, double lo, double hi, double 
     }
 }
 
-/* The entry of v nearest to ref + shift. */
-static double nearest(int64_t n, const double *v, double ref, double shift)
+/* The entry of v nearest to x. */
+static double nearest(int64_t n, const double *v, double x)
 {
     double best = v[0], least = INFINITY;
     for (int64_t i = 0; i < n; i++) {
-        const double far = fabs((v[i] - ref) - shift);
+        const double far = fabs(v[i] - x);
         if (far < least) {
             least = far;
             best = v[i];
@@ -76,7 +76,7 @@ root_t solve_root(int64_t n, const double *v, double cap, double mass, double gu
     newton_t at = newton(n, v, lo, hi, x, cap, mass);
     if (at.exact) return (root_t){at.x, at.step};
     /* No double near x is the root: solve for the rest, relative to the entry next to x; near it the rests are exact. */
-    const double near = nearest(n, v, at.x, at.step), slack = 4.0 * EPS * larger(fabs(at.lo), fabs(at.hi)) + fabs(at.step);
+    const double near = nearest(n, v, at.x), slack = 4.0 * EPS * larger(fabs(at.lo), fabs(at.hi)) + fabs(at.step);
     for (int64_t i = 0; i < n; i++) work[i] = v[i] - near;
     at = newton(n, work, (at.lo - near) - slack, (at.hi - near) + slack, (at.x - near) + at.step, cap, mass);
     return (root_t){near, at.x + at.step};
