@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Answer
 from ucm.native import library, point, structure
-from ucm.native.threads import in_parts
+from ucm.native.threads import blas_threads, in_parts
 from ucm.solvers.nearest_point import NearestPoint
 from ucm.solvers.smo.problem import Pairs
 
@@ -123,6 +124,11 @@ class PairUpdates:
 
         The code after a time-out is that of the limit.
         """
+        compiled = self.problem.gram.columns is not None  # other kernels take the threads of BLAS
+        with blas_threads(0) if compiled else nullcontext():  # set once for all blocks
+            return self._run(gap, limit, monitor)
+
+    def _run(self, gap: float, limit: int, monitor: Monitor) -> int:
         eps = 1e-14 * float(np.abs(self.arrays["F"]).max(initial=0.0))  # rounding
         batch = _FIRST
         while True:
