@@ -51,6 +51,17 @@ def test_a_slope_that_jumps_is_bracketed() -> None:
     assert t == pytest.approx(0.37, abs=1e-6)
 
 
+@pytest.mark.parametrize("kink", [1e-3, 1e-6, 1e-9, 1e-13])
+def test_the_line_search_finds_a_kink_from_which_the_slope_is_steep(kink: float) -> None:
+    """As where a proximal map is 0 up to there, and the arithmetic mean would halve 40 times in vain."""
+
+    def slope(t: float, parts: Any) -> float:
+        return -1.0 + 5e10 * max(t - kink, 0.0)
+
+    t = line_search(slope, None, -1.0)
+    assert 0.9 * kink <= t and slope(t, None) <= 0.2
+
+
 @pytest.mark.parametrize("late", [0.15, 0.19, 1e-9])
 def test_a_step_uphill_is_not_taken(late: float) -> None:
     """The slope goes from -1 to a small positive number soon: at t = 1 the function has risen."""

@@ -1047,6 +1047,35 @@ def test_equations_at_small_angles_that_contradict_are_refused() -> None:
             ucm.solve(Hinge() + ucm.LinearConstraint(A, bounds, bounds), X, y)
 
 
+def test_models_whose_penalty_has_a_sharp_kink_end_without_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where w is tiny, the proximal map of the norm is 0 up to the boundary of the dual ball."""
+    calls: list[float] = []
+    prox = ucm.Norm.prox
+
+    def counted(self: Any, v: Any, t: float) -> Any:
+        calls.append(t)
+        return prox(self, v, t)
+
+    monkeypatch.setattr(ucm.Norm, "prox", counted)
+    X = [[5, -9], [1, 22], [6, 7], [5, 11], [12, 7], [9, 21], [-3, -12]]
+    X, y = 1.25e5 * np.array(X), np.array([1.0] * 6 + [-1.0])
+    model = ucm.WorstMean(0.5 * Hinge(), weights=ucm.ChiSquareBall(rho=1)) + 0.1 * ucm.Norm(p=3)
+    model = model.with_intercept("penalised", 10)
+    c = [1.0, 0.0, 3.0, 1.0, 7.0, 2.0, 1.0]
+    assert ucm.solve(model, X, y, sample_weight=c, tol=1e-2).status == "optimal"
+    assert len(calls) < 6000  # of 19,086 with 40 trials in each of 40 steps that gain nothing
+
+
+@pytest.mark.parametrize("model", [Ramp() + 0.1 * L2(), Logistic() + ucm.MCP()], ids=repr)
+def test_samples_far_from_the_origin_do_not_contradict_a_local_certificate(model: Any) -> None:
+    """The margins lose as many digits as the samples are far away, by both sides of the certificate."""
+    rng = np.random.default_rng(13)
+    X, y = rng.standard_normal((16, 3)), np.where(np.arange(16) % 2, 1.0, -1.0)
+    for size in (1e11, 1e13, 1e15):
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            assert ucm.solve(model, X + size, y).certificate.kind in ("local", "none")
+
+
 @pytest.mark.parametrize("beyond", [1e-3, 1e-5, 1e-7, 1e-11])
 @pytest.mark.parametrize("sizes", [1.0, np.logspace(-6, 8, 4)[:, None]], ids=["even", "of all sizes"])
 def test_equations_that_contradict_by_little_are_refused_and_by_rounding_are_not(

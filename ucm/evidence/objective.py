@@ -112,14 +112,14 @@ def certify_objective(
     penalty = CombinedPenalty(joined(added, normal.w.size) if isinstance(normal, FeatureNormal) else added)
     enough = primal - tol * abs(primal) + plane.height
     tilt, free = plane.margin if H.losses else None, model.intercept is not None
-    bound, violation = -np.inf, np.inf
+    bound, violation, proof = -np.inf, np.inf, None
     for weights, outside in _weights(G, data, margin, slopes, multipliers):
         joint = [(loss.loss, q) for loss, q in zip(G.joint, weights, strict=True)]
         point = SampleDual([*losses, *joint], data.y, margin, slopes, tilt, free=free, shift=shift)
         found, missed = lower_bound(point, normal, penalty, plane.normal, enough, split_by_program)
         missed = float(np.maximum(missed, outside))
         if (missed <= INSIDE, found) > (violation <= INSIDE, bound):
-            bound, violation = found, missed
+            bound, violation, proof = found, missed, point
         if violation <= INSIDE and bound >= enough:
             break
     dual, at_zero, cancelled, wrong = bound - plane.height, 0.0, 0.0, None
@@ -128,6 +128,8 @@ def certify_objective(
         cancelled = sum(normal.value(R) for R in G.penalties) + float(np.abs(plane.margin) @ np.abs(margin))
         known = np.abs(centred(data.y, shift)[0] if free else shift)
         cancelled += float(np.sum(np.abs(_slopes(G, data, margin)) * known))
+        if isinstance(normal, FeatureNormal) and proof is not None:  # <w, x_i> and b may cancel
+            cancelled += float(np.sum(normal.sizes(proof) * np.abs(normal.w)))
         # where a kernel is indefinite, the dual may exceed the primal objective
         wrong = None if normal.indefinite else fault("the conjugate of a term", model)
     kind = "local" if H.losses or H.penalties else "global"

@@ -2,11 +2,12 @@
 
 The systems of proximal terms are `(diag(r) + sum_k s_k A_k J_k A_k') d = -g`. J_k is the Jacobian of a
 projection, diagonal plus low rank. Where the matrix would be too large, conjugate gradients take its place.
-`ucm/native/hulls.c` has the line search and the growth in C.
+`ucm/native/hulls.c` has the line search, with the arithmetic in place of the geometric mean, and the growth.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ Parts = TypeVar("Parts")
 
 MOST = 40  # Newton steps of one outer step
 TRIALS = 40  # of a line search
+LOST = 3  # line searches at their limit of trials: the kinks are too sharp, or only rounding is left
 CLOSE = 1e-2  # of the bracket
 ARMIJO = 1e-4  # of the first-order decrease: the least that a step gains
 PATIENCE = 8  # outer steps in a row that gain nothing
@@ -38,8 +40,8 @@ def line_search(slope: Callable[[float, Parts], float], parts: Parts, start: flo
     slope, `psi(t) - psi(0) <= s slope(s) + (t - s) slope(t)`, which Armijo's rule holds against
     `1e-4 t start`. From t = 1 the step is doubled until the slope is positive; then t is where the secant of
     the bracket is 0. An end that stays has its slope halved (the Illinois rule), so that both ends move; the
-    middle follows a secant that lies within `CLOSE` of the lower end, as where the slope grows exponentially.
-    The last call of `slope` is at the t returned.
+    geometric mean follows a secant that lies within `CLOSE` of the lower end, as where the slope grows
+    exponentially or from a kink on. The last call of `slope` is at the t returned.
     """
     low, f_low, high, f_high, t = 0.0, start, np.inf, np.inf, 1.0
     close = False
@@ -57,7 +59,7 @@ def line_search(slope: Callable[[float, Parts], float], parts: Parts, start: flo
         if high == np.inf:
             t *= 2.0
         elif close:
-            t, close = 0.5 * (low + high), False
+            t, close = math.sqrt(low * high) if low > 0.0 else 0.5 * high, False
         else:
             t = low - f_low * (high - low) / (f_high - f_low)
             close = t - low < CLOSE * (high - low)

@@ -29,6 +29,7 @@ from ucm.language.contracts import SemiSmooth
 from ucm.native.threads import blas_threads
 from ucm.numerics.coordinates import RangeSpace, range_space_orders
 from ucm.numerics.newton_steps import (
+    LOST,
     MOST,
     SHRINK,
     TRIALS,
@@ -212,7 +213,7 @@ class _Iterate:
                 return step + 1
             trials = self._move(d, start)
             lost = lost + 1 if trials == TRIALS else 0
-            if lost == 3:  # three line searches in a row ended by their limit of trials
+            if lost == LOST:
                 break
         return MOST
 

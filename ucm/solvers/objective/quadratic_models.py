@@ -19,7 +19,15 @@ from ucm.data.linear_map import Vec
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint
 from ucm.native import library, point, structure
-from ucm.numerics.newton_steps import MOST, conjugate_gradients, growth, line_search, ridge_solve
+from ucm.numerics.newton_steps import (
+    LOST,
+    MOST,
+    TRIALS,
+    conjugate_gradients,
+    growth,
+    line_search,
+    ridge_solve,
+)
 
 Matrix = NDArray[np.float64]
 
@@ -171,7 +179,7 @@ class ProximalQuadratic:
         mu = self.mu or float(np.sqrt(np.mean(np.einsum("ij,ij->j", B, B) ** 2))) or 1.0
         solved, first = False, mu
         for _ in range(40):  # proximal centres
-            step, pulled = 0, r + u @ B
+            step, lost, pulled = 0, 0, r + u @ B
             while True:
                 v = c - pulled / mu
                 x = R.prox(v, 1.0 / mu)
@@ -188,14 +196,18 @@ class ProximalQuadratic:
                 start, ahead = float(g @ d), d @ B
                 if not start < 0.0:
                     break
+                trials = 0
 
                 def along(t: float, ahead: Vec, mu: float = mu, v: Vec = v, u: Vec = u, d: Vec = d) -> float:
+                    nonlocal trials
+                    trials += 1
                     x = R.prox(v - t * ahead / mu, 1.0 / mu)
                     return float(d @ u) + t * float(d @ d) - float(ahead @ (x - w))
 
                 t = line_search(along, ahead, start)
                 u, pulled = u + t * d, pulled + t * ahead
-                step += 1
+                lost += trials == TRIALS
+                step = step + 1 if lost < LOST else MOST
             subgradient = mu * (c - x) - residual
             solved = float(np.abs(subgradient).max(initial=0.0)) <= enough
             c = x
