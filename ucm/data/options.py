@@ -67,7 +67,7 @@ SECONDS = within("a positive number of seconds", lambda x: x > 0.0)
 FLAG = OptionSpec("True or False", lambda x: type(x).__name__ in ("bool", "bool_"))
 
 
-def option(spec: OptionSpec, default: Any = dataclasses.MISSING) -> Any:
+def option(spec: OptionSpec, default: object = dataclasses.MISSING) -> Any:
     """Return a dataclass field whose values `check_fields` holds against a specification."""
     return dataclasses.field(default=default, metadata={"spec": spec})
 

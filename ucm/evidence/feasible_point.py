@@ -25,7 +25,7 @@ from ucm.data.bound_data import Data
 from ucm.data.deadline import OutOfTime
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.forms.distance import MinNorm, projected
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import INSIDE, Monitor, time_of
 from ucm.language import cvx as cp
 from ucm.language.contracts import ROUNDING, Jacobian, LoweredSet, Projectable, SemiSmooth, UncertaintySet
@@ -101,7 +101,7 @@ def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
     if at[2] == 0.0:
         return at
     best, image = at, U.lower(data)
-    for way in (_nearest, functools.partial(_nearest, rotated=True), projected):
+    for way in (_nearest, functools.partial(_nearest, rotated=True), _each):
         inside = way(image, q)
         if inside is None:
             continue
@@ -123,6 +123,11 @@ def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Move
 
     k = bisect.bisect_left(_PARTS, True, key=lambda t: at(t)[2] <= ROUNDING)
     return at(_PARTS[k]) if k < len(_PARTS) else best
+
+
+def _each(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
+    """Project each block of q onto its domain, whatever couples them."""
+    return [b.projected(v) for b, v in zip(image.blocks, q, strict=True)]
 
 
 def _nearest(image: LoweredSet, q: Sequence[Vec], rotated: bool = False) -> list[Vec] | None:

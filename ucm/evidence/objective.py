@@ -18,7 +18,6 @@ from ucm.evidence.feasible_point import moved_inside
 from ucm.evidence.penalty_split import split_by_program
 from ucm.evidence.support import SupportFunction
 from ucm.forms.bound import FeatureNormal, Normal, SampleDual, centred, lower_bound
-from ucm.forms.distance import projected
 from ucm.forms.flips import FlippedSamples
 from ucm.forms.monitor import INSIDE
 from ucm.forms.objective import lifted, lifted_plane
@@ -316,7 +315,7 @@ def _members(sets: Sequence[UncertaintySet], data: Data, q: Sequence[Vec]) -> tu
     weights, worst = [], 0.0
     for U, start in zip(sets, q, strict=True):
         image = U.lower(data)
-        blocks = projected(image, [start] * len(image.blocks))
+        blocks = [b.projected(start) for b in image.blocks]
         at = (blocks, *U.evaluate(data, iter(blocks)))
         _, x, violation = at if at[2] <= INSIDE else moved_inside(U, data, at) or at
         weights.append(np.maximum(x, 0.0))

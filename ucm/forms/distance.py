@@ -32,11 +32,6 @@ def in_dual_cone(rays: NDArray[np.float64], v: Vec) -> Vec:
     return v + rays @ nnls(rays, -v)[0] if rays.size else v
 
 
-def projected(image: LoweredSet | MinNorm, q: Sequence[Vec]) -> list[Vec]:
-    """Return each block projected onto its domain; a block whose domain has no projection is unchanged."""
-    return [b.projected(v) for b, v in zip(image.blocks, q, strict=True)]
-
-
 @dataclass(frozen=True)
 class MinNorm:
     """The minimum-norm problem `min ||x||_q` over a lowered set.
@@ -113,7 +108,7 @@ class MinNorm:
             return self.centers()
         if self.couplings:
             return list(start.q)
-        return projected(self, start.q)
+        return [b.projected(v) for b, v in zip(self.blocks, start.q, strict=True)]
 
     def splits(self, answer: Answer) -> dict[Path, Vec]:
         """Return the coupling multipliers of an answer, by the path of the intersection."""
