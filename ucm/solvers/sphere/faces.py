@@ -7,11 +7,14 @@ Over the face of a vertex g of the ball of the dual norm the best of these bound
 
 v the coordinates of w and R the box around the unit ball; its multipliers weigh the points that prove it. f
 at its solution gives the next point. Points belong to no face, so that the points of one face bound f on the
-others, and a face ends as soon as its bound reaches the least f that is known anywhere.
+others, and a face ends as soon as its bound reaches the least f that is known anywhere. A face of a small
+set that a few cuts leave open is minimised by a conic program, whose point of U and w are the next cuts: for
+round sets, such as ellipsoids, these save most of the others, and its accuracy does not matter.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,6 +30,9 @@ from ucm.forms.sphere_proof import LowerBoundProof
 from ucm.solvers.linear_program import LinearProgram
 from ucm.solvers.sphere.ray_shooting import RayPoint, Reach, radial
 
+_CONIC = 5  # cuts of a face after which a conic program is asked
+_SMALL = 10_000  # numbers in such a program
+
 
 @dataclass(frozen=True)
 class Faces(Solver[UnitNorm]):
@@ -36,8 +42,8 @@ class Faces(Solver[UnitNorm]):
     ball. Minimising f on `<g, w> = 1` for each of them, without the other bounds of the face, gives no less
     than the global minimum, as `w / ||w||_p` has no larger f; the least of them is the minimum. The dual
     programs `max {s : -s g in U}` find how far U reaches along every vertex: the largest ball in U. Over sums
-    of reduced hulls they are linear, over intersections conic; over any other set cutting planes bound
-    each face from below until no face can hold a better w.
+    of reduced hulls they are linear, over intersections conic; over any other set cutting planes, with one
+    conic program a face at most, bound each face from below until no face can hold a better w.
 
     Parameters
     ----------
@@ -108,13 +114,23 @@ class Cuts:
         self.unit = np.where(size > 0.0, size, 1.0)
         self.flat = 1e-10 * float(np.linalg.norm(size))  # rounding of bounds
 
+    @functools.cached_property
+    def conic(self) -> Reach | None:
+        """The radial function of a small set by conic programs, None of a larger one."""
+        numbers = self.form.rank * sum(b.map.shape[1] for b in self.form.image.blocks)
+        return radial(self.form, self.monitor) if numbers <= _SMALL else None
+
+    def _add(self, q: list[Vec]) -> None:
+        """Record the point of U with blocks q as a cut."""
+        self.points.append(self.form.lower(self.form.image.matvec(q)))
+        self.blocks.append(q)
+
     def _support(self, v: Vec) -> float:
         """Return f(v), and record its point of U as a cut."""
         form = self.form
         height, q = form.highest(v)
         self.passes += 1
-        self.points.append(form.lower(form.image.matvec(q)))
-        self.blocks.append(q)
+        self._add(q)
         far = height / form.length(v)
         if far < self.best:
             self.best, self.v = far, form.unit(v)
@@ -140,6 +156,10 @@ class Cuts:
                 break
             way = 1.0 if step % 10 == 0 else 0.2  # usually a fifth of the way to the program's w
             tried = best + way * (v - best)
+            if step == _CONIC and self.conic is not None and (point := self.conic(g)) is not None:
+                tried, way = point.v, 0.0
+                self._add(point.q)
+                program.cut(self.points[-1][None])
             tried /= float(tried @ g)
             above = self._support(tried)
             if above < height:
