@@ -310,9 +310,10 @@ def test_many_sparse_features_are_never_dense(monkeypatch: pytest.MonkeyPatch) -
         assert found.status == "optimal"
 
 
+@pytest.mark.parametrize("shape", [(3, 30), (6, 3)])
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(2), Hinge(), Exponential()])
-def test_sparse_samples_without_entries_have_w_0(loss: Any) -> None:
-    X, y = sparse.csr_matrix((3, 30)), [1, -1, 1]
+def test_sparse_samples_without_entries_have_w_0(loss: Any, shape: tuple[int, int]) -> None:
+    X, y = sparse.csr_matrix(shape), np.where(np.arange(shape[0]) % 2, -1, 1)
     found, dense = (ucm.solve(loss + L2(), samples, y) for samples in (X, X.toarray()))
     assert found.status == "optimal" and not known(found.w).any()
     assert found.objective == pytest.approx(dense.objective, rel=1e-6)
