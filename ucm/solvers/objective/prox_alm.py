@@ -73,6 +73,8 @@ _STILL = 1e-12  # proximal term, relative to the objective, at which sigma stops
 class ProxALM(Solver[Composite | GeneralComposite]):
     """Minimise losses, also worst means, plus a penalty with a proximal map by an augmented Lagrangian.
 
+    Smooth losses, and powers p >= 1.5 of the hinge loss, with the squared l2 norm get Newton steps first.
+
     Parameters
     ----------
     max_order : int, optional
