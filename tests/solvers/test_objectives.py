@@ -325,7 +325,7 @@ def test_newton_for_losses_counts_passes_and_reports_gaps() -> None:
         plan = ucm.compile(loss + 0.5 * ucm.L2(), X, y, solver="prox-alm")
         found = plan.solve()
         stats, history = found.stats, found.history
-        assert stats.iterations == len(history) >= 2 and stats.systems >= len(history)
+        assert stats.iterations == len(history) >= 2 and stats.systems >= len(history) - 1
         least = 0.0 if loss.p == 1.0 else stats.systems / 2  # of the active samples only, or of all
         assert least < stats.passes <= 2.5 * (stats.systems + stats.iterations)
         assert 0.0 < stats.forming <= 3.0 * stats.systems  # a system of 13 unknowns: 3.25 passes

@@ -49,6 +49,7 @@ from ucm.language.terms import ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet, SplitActiveSet, TailActiveSet
 from ucm.solvers.objective.orthant_step import iterate
+from ucm.solvers.objective.prox_newton import descend
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.sessions import in_range_space
 
@@ -65,7 +66,7 @@ _HIGHEST = 1e150  # of a loss
 _DIRECT = 3  # rounds of Newton steps for smooth worst means, before they get a proximal term
 _POWER = 1.5  # least power of the hinge loss for Newton steps without an envelope
 _NEWTON = 40  # limit of these steps
-_SLOW = 8, 0.1  # steps after which a predicted gain above this fraction of the objective ends them
+_PATIENCE = 8  # steps after which a predicted gain above a tenth of the objective ends them
 _STILL = 1e-12  # proximal term, relative to the objective, at which sigma stops growing
 
 
@@ -360,34 +361,20 @@ class _Multipliers(Session[Composite]):
             if start is not None and start.slopes is None:
                 start = replace(start, slopes=form.gradient(form.margins(*start.plane)))
             start = self.active.solve(form, monitor, start, self.max_outer)
-            if start.status not in ("max_iter", "stalled") or not monitor.may_continue:
-                return start
         elif self.newton:
-            with np.errstate(over="ignore", invalid="ignore"):
-                start = self._descend(form, monitor, start)
-            if start.status != "max_iter" or not monitor.may_continue:
-                return start
+            start = self._descend(form, monitor, start)
+        else:
+            return self._multiply(form, monitor, start)
+        if start.status not in ("max_iter", "stalled") or not monitor.may_continue:
+            return start
         return self._multiply(form, monitor, start)
 
     def _descend(self, form: Composite, monitor: Monitor, start: Answer | None) -> Answer:
-        """Take Newton steps without envelopes: until the tolerance is proven, as long as their gains fall."""
+        """Take Newton steps without envelopes."""
         at = iterate(form, (np.zeros(form.n), 0.0) if start is None else start.plane, monitor, None)
-        step, proven, stopped = 0, False, False
-        for step in range(1, monitor.limit(_NEWTON) + 1):
-            at.look()
-            gained = at.advance()
-            # 0.8: the certificate rounds differently
-            proven = at.ends(0.8 * monitor.tol) and monitor.met(at.missed)
-            stopped = monitor.report(step, at.value, at.gap) or monitor.timed_out
-            slow = step >= _SLOW[0] and at.gain > _SLOW[1] * abs(at.value)
-            if proven or stopped or slow or not gained:
-                break
-        if not proven:
-            at.look()
-            at.measure()
-        left = f"{step} Newton steps left a relative gap of {at.gap:.2g}; raise max_iter"
-        answer = Answer(w=at.w, b=at.b, slopes=np.clip(at.dual, form.floors, form.caps))
-        return answer.after("converged" if proven else "interrupted" if stopped else "max_iter", left)
+        with np.errstate(over="ignore", invalid="ignore"):
+            status, left = descend(at, monitor, 0, monitor.limit(_NEWTON), patience=_PATIENCE)
+        return Answer(w=at.w, b=at.b, slopes=np.clip(at.dual, form.floors, form.caps)).after(status, left)
 
     def _multiply(self, form: Composite, monitor: Monitor, start: Answer | None) -> Answer:
         begin = (np.zeros(form.n), 0.0) if start is None else start.plane
