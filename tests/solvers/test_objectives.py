@@ -310,9 +310,10 @@ def test_many_sparse_features_are_never_dense(monkeypatch: pytest.MonkeyPatch) -
         assert found.status == "optimal"
 
 
+@pytest.mark.parametrize("shape", [(3, 30), (6, 3)])
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(2), Hinge(), Exponential()])
-def test_sparse_samples_without_entries_have_w_0(loss: Any) -> None:
-    X, y = sparse.csr_matrix((3, 30)), [1, -1, 1]
+def test_sparse_samples_without_entries_have_w_0(loss: Any, shape: tuple[int, int]) -> None:
+    X, y = sparse.csr_matrix(shape), np.where(np.arange(shape[0]) % 2, -1, 1)
     found, dense = (ucm.solve(loss + L2(), samples, y) for samples in (X, X.toarray()))
     assert found.status == "optimal" and not known(found.w).any()
     assert found.objective == pytest.approx(dense.objective, rel=1e-6)
@@ -324,7 +325,7 @@ def test_newton_for_losses_counts_passes_and_reports_gaps() -> None:
         plan = ucm.compile(loss + 0.5 * ucm.L2(), X, y, solver="prox-alm")
         found = plan.solve()
         stats, history = found.stats, found.history
-        assert stats.iterations == len(history) >= 2 and stats.systems >= len(history)
+        assert stats.iterations == len(history) >= 2 and stats.systems >= len(history) - 1
         least = 0.0 if loss.p == 1.0 else stats.systems / 2  # of the active samples only, or of all
         assert least < stats.passes <= 2.5 * (stats.systems + stats.iterations)
         assert 0.0 < stats.forming <= 3.0 * stats.systems  # a system of 13 unknowns: 3.25 passes

@@ -69,6 +69,9 @@ def test_newton_steps_give_way_where_few_samples_decide() -> None:
     wide = np.hstack([X, np.random.default_rng(1).standard_normal((60, 40))])
     solution = ucm.solve(ucm.models.psvm(1.5, 1e4), wide, y, solver="prox-alm")
     assert solution.status == "optimal" and solution.certificate.relative_gap <= 1e-6
+    numbers = [record["iteration"] for record in solution.history]
+    assert numbers[:8] == list(range(1, 9)) and numbers[8] == 1  # of eight Newton steps, then of multipliers
+    assert solution.history[7]["objective"] > 1.1 * solution.objective
 
 
 # --- the two-variable update -----------------------------------------------------------------------

@@ -68,12 +68,12 @@ FLAG = OptionSpec("True or False", lambda x: type(x).__name__ in ("bool", "bool_
 
 
 def option(spec: OptionSpec, default: object = dataclasses.MISSING) -> Any:
-    """Return a dataclass field whose values `check_fields` holds against a specification."""
+    """Return a dataclass field whose value `check_fields` checks against a specification."""
     return dataclasses.field(default=default, metadata={"spec": spec})
 
 
 def check_fields(owner: Any) -> None:
-    """Raise `ParameterError` for a field by `option` whose value is not allowed by its specification."""
+    """Raise `ParameterError` for a field made by `option` whose value its specification does not allow."""
     for field in dataclasses.fields(owner):
         if spec := field.metadata.get("spec"):
             has_default = field.default is not dataclasses.MISSING

@@ -305,7 +305,7 @@ def classes_of(
     """Return the sorted class labels, and the class index of every sample.
 
     Raises `DataError` for another number of labels than two, or for less than two if `several`; for labels
-    that are neither real numbers nor strings (of bytes as well), NaN, and a `pos_label` that no sample has.
+    that are complex numbers, bytes or NaN, or of several types; and for a `pos_label` that no sample has.
     """
     try:
         labels, index = np.unique(y, return_inverse=True)

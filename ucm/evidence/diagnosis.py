@@ -277,17 +277,13 @@ def _causes_of_dual(at: _Examined, error: Callable[[Answer], float]) -> tuple[st
     changes: list[Change] = []
     s = answer.slopes
     if s is not None and not isinstance(form, OutOfCoreForm):
-        y = at.problem.data.y
-
-        def of(s: Vec) -> Callable[[Answer], Answer]:
-            return lambda a: replace(a, slopes=s)
-
         factor = at.best_factor(lambda f: replace(answer, slopes=f * s), error)
-        changes = [
-            ("the sign of the slopes", of(-s)),
-            ("the labels in the slopes", of(y * s)),
-            (f"the scale of the slopes: {factor:.4g} times them", of(factor * s)),
+        others = [
+            ("the sign of the slopes", -s),
+            ("the labels in the slopes", at.problem.data.y * s),
+            (f"the scale of the slopes: {factor:.4g} times them", factor * s),
         ]
+        changes = [(text, lambda a, s=s: replace(a, slopes=s)) for text, s in others]
     return at.explaining(changes, error)
 
 

@@ -262,12 +262,9 @@ def _loss(model: Objective, data: Data, margin: Vec) -> float:
 
 
 def _weights(
-    G: ConvexPart[ProximalPenalty],
-    data: Data,
-    margin: Vec,
-    slopes: Vec | None,
+    G: ConvexPart[ProximalPenalty], data: Data, margin: Vec, slopes: Vec | None,
     multipliers: Sequence[Vec | None],
-) -> Iterator[tuple[list[Vec], float]]:
+) -> Iterator[tuple[list[Vec], float]]:  # fmt: skip
     """Yield sample weights of every worst mean, (m,) each, with their violation of their sets."""
     if not G.joint:
         yield [], 0.0
@@ -381,7 +378,7 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     margin = data.y * (data.X @ w + b)
     value = model.value(margin, w, data.y, data.weights, data.groups, per_sample=data.per_sample)
     classes = [loss.counts(data.y, data.groups) for loss in added]
-    size = float(np.abs(w).max(initial=0.0)) or 1.0  # powers of a short w underflow
+    size = float(np.abs(w).max(initial=0.0)) or 1.0  # powers of its entries under- or overflow
     for normal, t in ((w / size, margin), (np.zeros_like(w), b * data.y)):
         counted = [t if counts is None else t[counts] for counts in classes]
         limit, before = model.penalty.value(1e12 * normal), model.penalty.value(1e9 * normal)

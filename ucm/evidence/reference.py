@@ -141,7 +141,7 @@ def majorant(
         total += penalty.cvxpy(w_unscaled, 1.0, scope)
     x = w_unscaled[:-1] if model is not declared else w_unscaled
     constraints = [t == margin if moved is None else t <= margin - moved.cvxpy(x, scope)]
-    for joint in G.joint:  # the support of its weights, which are not negative, at upper bounds of the means
+    for joint in G.joint:  # the support function of its weights at s >= the means, as no weight is negative
         means = joint.means(lambda rows, loss=joint.loss: loss.cvxpy(t[rows], 1.0, scope), data)
         s = cp.Variable(means.shape[0], name="s")
         q, own = joint.weights_cvxpy(data, scope)

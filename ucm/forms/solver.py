@@ -35,9 +35,8 @@ from ucm.forms.sphere_proof import LowerBoundProof
 Form = TypeVar("Form", contravariant=True)
 
 Ended = Literal["converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite"]
-"""The statuses that a solver may return."""
-
 STATUSES: tuple[str, ...] = get_args(Ended)
+"""The statuses that a solver may return."""
 
 Status = Ended | Literal["optimal", "time_limit", "local", "stationary", "zero_in_set", "unattained"]
 """The statuses of answers and, without "infeasible", of solutions."""

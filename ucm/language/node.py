@@ -374,7 +374,7 @@ class Node(metaclass=Kind):
 
     @property
     def by_lam(self) -> bool:
-        """True if it has a domain whose size is declared by a bound of `||w||`, and follows with data."""
+        """True if a bound of `||w||` and the data determine the size of one of its domains."""
         return any(x.by_lam for x in self.children())
 
     # --- parameters ------------------------------------------------------------------------

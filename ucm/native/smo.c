@@ -37,7 +37,7 @@ static double multiplier(double xi, double C, double p) { return C * p * pow(xi,
 static double stiffness(double a, double xi, double C, double p, double v)
 {
     const double width = multiplier(xi + v, C, p) - a;
-    return width > 0.0 ? v / width : 0.0; /* 0: rounding, where no pair violates by more */
+    return width > 0.0 ? v / width : 0.0; /* width <= 0: v is below the rounding of xi */
 }
 
 /* What the bound on the step by one term alone is: y = +1 grows, -1 falls. */
@@ -171,7 +171,7 @@ static double gap_of(const smo_t *S, int64_t from, int64_t to, double theta)
 /* --- the cache ----------------------------------------------------------------------------------------------------- */
 
 /* The slot of row i, computed where it is not there; -1 where the caller has to. The row that was not used for longest
-   gives way: none of this update, as there are more slots than groups. */
+   gives way: never one of this update, as there are more slots than groups. */
 static int64_t row_of(smo_t *S, int64_t i)
 {
     int64_t slot = S->where[i];
@@ -325,7 +325,8 @@ static bool move(smo_t *S, int64_t i, int64_t j, float Kij)
             const double before = S->xi[k];
             S->xi[k] = smo_slack(a, S->C[k], S->p);
             S->F[k] += y * (S->xi[k] - before);
-            S->fall += before * step - (S->p - 1.0) / S->p * (a * S->xi[k] - (a - step) * before); /* the curve of phi */
+            /* d holds the slope of phi, so what is left of its fall is of second order: phi = (p - 1) a xi / p */
+            S->fall += before * step - (S->p - 1.0) / S->p * (a * S->xi[k] - (a - step) * before);
             S->curve[k] = (float)(S->diagonal[k] + stiffness(a, S->xi[k], S->C[k], S->p, S->reference));
         }
     mark(S, i);

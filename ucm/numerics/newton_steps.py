@@ -2,7 +2,7 @@
 
 The systems of proximal terms are `(diag(r) + sum_k s_k A_k J_k A_k') d = -g`. J_k is the Jacobian of a
 projection, diagonal plus low rank. Where the matrix would be too large, conjugate gradients take its place.
-`ucm/native/hulls.c` has the line search, with the arithmetic in place of the geometric mean, and the growth.
+`ucm/native/hulls.c` has the line search, without the geometric mean, and the growth.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def line_search(slope: Callable[[float, Parts], float], parts: Parts, start: flo
     slope, `psi(t) - psi(0) <= s slope(s) + (t - s) slope(t)`, which Armijo's rule holds against
     `1e-4 t start`. From t = 1 the step is doubled until the slope is positive; then t is where the secant of
     the bracket is 0. An end that stays has its slope halved (the Illinois rule), so that both ends move; the
-    geometric mean follows a secant that lies within `CLOSE` of the lower end, as where the slope grows
-    exponentially or from a kink on. The last call of `slope` is at the t returned.
+    arithmetic and the geometric mean in turn follow a secant that lies within `CLOSE` of the lower end, as if
+    the slope grows exponentially or from a kink on. The last call of `slope` is at the t returned.
     """
     low, f_low, high, f_high, t = 0.0, start, np.inf, np.inf, 1.0
-    close = False
+    close = geometric = False
     lowest = start  # the slope at low, which the rule does not halve
     for _ in range(TRIALS - 1):
         f = slope(t, parts)
@@ -59,7 +59,8 @@ def line_search(slope: Callable[[float, Parts], float], parts: Parts, start: flo
         if high == np.inf:
             t *= 2.0
         elif close:
-            t, close = math.sqrt(low * high) if low > 0.0 else 0.5 * high, False
+            t = math.sqrt(low * high) if geometric else 0.5 * (low + high)
+            close, geometric = False, not geometric and low > 0.0
         else:
             t = low - f_low * (high - low) / (f_high - f_low)
             close = t - low < CLOSE * (high - low)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -113,7 +113,7 @@ def check_jacobian(
             judge.at_most("the slope of the proximal map is its derivative", error, tol)
 
 
-def check_formula(judge: Checker, node: Any) -> None:
+def check_formula(judge: Checker, node: Node) -> None:
     """Check that a declaration has a formula as text and as LaTeX."""
     for notation in (TEXT, LATEX):
         try:

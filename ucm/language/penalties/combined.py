@@ -78,7 +78,10 @@ class CombinedPenalty:
         forms, others = [], []
         for R in self.terms:
             c, S = split_scalar(R)
-            forms.append((c, S)) if isinstance(S, Quadratic) else others.append(R)
+            if isinstance(S, Quadratic):
+                forms.append((c, S))
+            else:
+                others.append(R)
         return forms, others
 
     @functools.cached_property

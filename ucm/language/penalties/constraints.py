@@ -29,7 +29,7 @@ _ACTIVE = 1e-6  # of the terms of a row: a slack that counts as 0 for multiplier
 _ZERO = 1e-15  # of the largest entry of a point: an entry, distance or violation that is rounding
 _SMALL_ANGLE, _PARALLEL = 1e-3, 1e-12  # between equations: to take orthonormal ones, and one for two
 _EXPONENT = 500  # of the largest bound of a row of entries near 1
-_WITHOUT = 1e-13  # of the multipliers: a residual of the distance program that is rounding
+_WITHOUT = 1e-13  # of the sum of the multipliers: a residual of the distance program that is rounding
 
 Rows = NDArray[np.float64]
 
@@ -501,7 +501,7 @@ def check_constraints(penalty: Penalty, n: int) -> None:
         return
     u, residual = _distance_multipliers(G, h)
     if residual > _WITHOUT * u.sum() or -(h @ u) <= 2.0 * _HOLDS * (np.abs(h) @ u):
-        return  # both bounds of an equation have terms of its size
+        return  # a w exists, or one that violates rows by rounding; 2.0: equations count twice, as two rows
     used = np.flatnonzero(back[:, u > _ROUNDING * u.max()].any(axis=1)).tolist()
     words, first = [], 0
     for k, R in constraints:

@@ -187,7 +187,7 @@ class _Iterate:
             stop = monitor.report(outer, objective, self.gap, lambda: {"q": [v.copy() for v in self.q]})
             if self._solved():
                 return "converged"
-            # of an empty set y proves more than the norm of a point that misses the couplings
+            # if the set is empty, the lower bound comes to exceed the norm of the point, which is outside
             if (self.gap < 0.0 or self.w is None) and self._proves_empty():
                 return "infeasible"
             if stop or monitor.timed_out:

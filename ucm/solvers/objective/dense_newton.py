@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm.data.linear_map import SampleMap, Vec
 from ucm.forms.monitor import Monitor
@@ -32,7 +33,7 @@ class DenseNewton:
         self.state: Any = np.zeros((), structure("dense_newton_t"))
         self.state["m"], self.state["n"], self.state["squared"] = m, n, squared
         X, rows = form.X, {}
-        if not isinstance(X, np.ndarray):
+        if sparse.issparse(X):
             indices = {"columns": X.indices, "starts": X.indptr}
             rows = {k: v.astype(np.int32, copy=False).view(np.uint32) for k, v in indices.items()}
         self.arrays = {
@@ -98,7 +99,7 @@ class DenseNewton:
                 stopped = report()
                 state["most"] += 1
         monitor.systems += int(log[3])
-        monitor.hessian_passes += 0.5 * float(log[3]) * self.squares / form.entries * form.cost
+        monitor.hessian_passes += 0.5 * float(log[3]) * self.squares / form.unit_entries
         if state["steps"] and not stopped:
             stopped = report()
         if not np.isfinite(z).all():

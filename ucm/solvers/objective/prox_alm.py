@@ -16,10 +16,11 @@ of their loss and of the projection; then s0 and q0 become s and q, and sigma an
 `ucm.solvers.distance.ssnal`. In the limit they are a dual point. One hinge loss, also of the worst points of
 boxes, or its CVaR, with the squared l2 norm alone, goes to `ucm.solvers.objective.hinge_active_set` first.
 
-Powers of the hinge loss from 1.5 on get Newton steps on the losses themselves first. Their second derivative
-`p (p - 1) u^(p - 2)` is infinite at the kink u = 0, but the mean of its square over samples with a density
-there is not (for p = 1.5 it grows with the logarithm only). Where few samples decide, as for nearly separable
-classes with a small penalty, the gains of the steps hardly fall, and the augmented Lagrangian takes over.
+Smooth losses and powers p >= 1.5 of the hinge loss with the squared l2 norm get Newton steps without
+envelopes first. The second derivative `p (p - 1) u^(p - 2)` of a power below 2 is infinite at u = 0, but if
+the samples have a density there, the mean of its square is finite for p > 1.5, and for p = 1.5 it grows as
+the logarithm of their number. If few samples have u > 0, as for nearly separable classes with a small
+penalty, the predicted gains of the steps hardly fall, and the augmented Lagrangian takes over.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from ucm.language.terms import ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet, SplitActiveSet, TailActiveSet
 from ucm.solvers.objective.orthant_step import iterate
+from ucm.solvers.objective.prox_newton import descend
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.sessions import in_range_space
 
@@ -62,15 +64,17 @@ _FALLS = 0.25  # ratio of two gains below which slopes improve although rounding
 _TOGETHER = 1e-9  # curvature of weights that all change together, relative to that of one
 _HIGHEST = 1e150  # of a loss
 _DIRECT = 3  # rounds of Newton steps for smooth worst means, before they get a proximal term
-_BENT = 1.5  # least power of the hinge loss for Newton steps without an envelope
+_POWER = 1.5  # least power of the hinge loss for Newton steps without an envelope
 _NEWTON = 40  # limit of these steps
-_SLOW = 8, 0.1  # steps after which a predicted gain above this fraction of the objective ends them
+_PATIENCE = 8  # steps after which a predicted gain above a tenth of the objective ends them
 _STILL = 1e-12  # proximal term, relative to the objective, at which sigma stops growing
 
 
 @dataclass(frozen=True)
 class ProxALM(Solver[Composite | GeneralComposite]):
     """Minimise losses, also worst means, plus a penalty with a proximal map by an augmented Lagrangian.
+
+    Smooth losses, and powers p >= 1.5 of the hinge loss, with the squared l2 norm get Newton steps first.
 
     Parameters
     ----------
@@ -110,10 +114,12 @@ class ProxALM(Solver[Composite | GeneralComposite]):
         return self.session(form).solve(form, monitor, start)
 
 
-def _differentiable(loss: ConvexLoss) -> bool:
-    """Return True for smooth losses and for powers of the hinge loss from `_BENT` on."""
-    inner = split_scalar(loss)[1]
-    return loss.smooth() or (isinstance(inner, Hinge) and inner.p >= _BENT)
+def _without_envelope(loss: ConvexLoss) -> bool:
+    """Return True for losses with Newton steps of their own: smooth ones, and powers of the hinge loss."""
+    match split_scalar(loss)[1]:
+        case Hinge(p=p):
+            return p >= _POWER
+    return loss.smooth()
 
 
 def _kept(function: Callable[P, T]) -> Callable[P, T]:
@@ -325,7 +331,7 @@ class _Multipliers(Session[Composite]):
     """Session of ProxALM, whose multipliers last from one problem to the next.
 
     `active` is the active-set method where the losses are one hinge loss, also of worst points of boxes, or
-    its CVaR; else None. `bent` is true where Newton steps on the losses themselves come first.
+    its CVaR; else None. `newton` is true if Newton steps without envelopes come first.
     """
 
     def __init__(self, solver: ProxALM, form: Composite) -> None:
@@ -339,7 +345,7 @@ class _Multipliers(Session[Composite]):
         vars(self).pop("losses", None)
         self.active = HingeActiveSet.of(form) or TailActiveSet.of(form) or SplitActiveSet.of(form)
         square = form.penalty.square is not None and not form.worst
-        self.bent = square and all(map(_differentiable, form.losses))
+        self.newton = square and all(map(_without_envelope, form.losses))
 
     @functools.cached_property
     def losses(self) -> _Envelopes:
@@ -355,34 +361,20 @@ class _Multipliers(Session[Composite]):
             if start is not None and start.slopes is None:
                 start = replace(start, slopes=form.gradient(form.margins(*start.plane)))
             start = self.active.solve(form, monitor, start, self.max_outer)
-            if start.status not in ("max_iter", "stalled") or not monitor.may_continue:
-                return start
-        elif self.bent:
+        elif self.newton:
             start = self._descend(form, monitor, start)
-            if start.status != "max_iter" or not monitor.may_continue:
-                return start
+        else:
+            return self._multiply(form, monitor, start)
+        if start.status not in ("max_iter", "stalled") or not monitor.may_continue:
+            return start
         return self._multiply(form, monitor, start)
 
     def _descend(self, form: Composite, monitor: Monitor, start: Answer | None) -> Answer:
-        """Take Newton steps on the losses themselves, as long as they gain."""
+        """Take Newton steps without envelopes."""
         at = iterate(form, (np.zeros(form.n), 0.0) if start is None else start.plane, monitor, None)
-        step, proven, stopped = 0, False, False
-        for step in range(1, monitor.limit(_NEWTON) + 1):
-            at.look()
-            gained = at.advance()
-            proven = at.ends(0.8 * monitor.tol) and monitor.met(
-                at.missed
-            )  # the certificate rounds differently
-            stopped = monitor.report(step, at.value, at.gap) or monitor.timed_out
-            slow = step >= _SLOW[0] and at.gain > _SLOW[1] * abs(at.value)
-            if proven or stopped or slow or not gained:
-                break
-        if not proven:
-            at.look()
-            at.measure()
-        left = f"{step} Newton steps left a relative gap of {at.gap:.2g}; raise max_iter"
-        answer = Answer(w=at.w, b=at.b, slopes=np.clip(at.dual, form.floors, form.caps))
-        return answer.after("converged" if proven else "interrupted" if stopped else "max_iter", left)
+        with np.errstate(over="ignore", invalid="ignore"):
+            status, left = descend(at, monitor, 0, monitor.limit(_NEWTON), patience=_PATIENCE)
+        return Answer(w=at.w, b=at.b, slopes=np.clip(at.dual, form.floors, form.caps)).after(status, left)
 
     def _multiply(self, form: Composite, monitor: Monitor, start: Answer | None) -> Answer:
         begin = (np.zeros(form.n), 0.0) if start is None else start.plane

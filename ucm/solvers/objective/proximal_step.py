@@ -309,7 +309,7 @@ class ProximalIterate:
                 H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
             mean, fraction = s / mass, X.shape[1] / form.n
             fraction *= fraction * np.count_nonzero(h) / form.m
-            self.monitor.hessian_passes += 0.5 * self.squares * fraction / form.entries * self.cost
+            self.monitor.hessian_passes += 0.5 * self.squares * fraction / form.unit_entries
             self.monitor.systems += 1
         self.model = _Model(features, X, H, mean, mass, h)
         return self.model

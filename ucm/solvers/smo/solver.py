@@ -124,8 +124,9 @@ class PairUpdates:
 
         The code after a time-out is that of the limit.
         """
-        compiled = self.problem.gram.columns is not None  # other kernels take the threads of BLAS
-        with blas_threads(0) if compiled else nullcontext():  # set once for all blocks
+        # set once for all working sets; not for other kernels, whose rows BLAS computes in several threads
+        compiled = self.problem.gram.columns is not None
+        with blas_threads(0) if compiled else nullcontext():
             return self._run(gap, limit, monitor)
 
     def _run(self, gap: float, limit: int, monitor: Monitor) -> int:
