@@ -34,7 +34,7 @@ class Nearest:
         dim = c.model.set.dimension(c.X.shape[1])
         data = twins.Bound.of(c.X, c.y, c.options)
         self.point, self.inside = twins.points(c.model.set, data, dim)
-        unit = data.in_units(dim)
+        unit = data.in_units(c.model.set, dim)
         self.scale = float(unit.max())
         z = cp.Variable(dim)
         same = z == cp.multiply(1.0 / unit, self.point)

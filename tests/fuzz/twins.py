@@ -104,9 +104,11 @@ class Bound:
             factors = factors[:, :, None] * np.eye(X.shape[1])
         return cls(X, y, copies * np.where(y > 0, *given), copies, m, groups, units(X), radii, factors)
 
-    def in_units(self, dim: int) -> np.ndarray:
-        """The units of a space of this dimension: those of the features where it is theirs."""
-        return self.units if dim == self.units.size else np.full(dim, self.units.max())
+    def in_units(self, U: Any, dim: int) -> np.ndarray:
+        """The units of the space of a set: those of the features, unless a matrix mixes these."""
+        sums = (node.parts for node in U.walk() if type(node).__name__ == "LinearCombination")
+        mixed = dim != self.units.size or any(isinstance(L, np.ndarray) for parts in sums for L, _ in parts)
+        return np.full(dim, self.units.max()) if mixed else self.units
 
     def rows(self, samples: Any) -> tuple[np.ndarray, np.ndarray]:
         """The samples of `pos`, `neg` or `signed`, or of a group of them, and what they weigh."""
@@ -276,7 +278,7 @@ def points(U: Any, data: Bound, dim: int, t: Any = 1.0) -> ReferenceProblem:
         return total, found
     (a, in_a), (b, in_b) = points(U.left, data, dim, t), points(U.right, data, dim, t)
     if kind == "Intersection":
-        unit = data.in_units(dim)
+        unit = data.in_units(U, dim)
         return a, [*in_a, *in_b, cp.multiply(1.0 / unit, a - b) == 0]
     raise NotImplementedError(kind)
 
