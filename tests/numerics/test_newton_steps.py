@@ -53,7 +53,7 @@ def test_a_slope_that_jumps_is_bracketed() -> None:
 
 @pytest.mark.parametrize("kink", [1e-3, 1e-6, 1e-9, 1e-13])
 def test_the_line_search_finds_a_kink_from_which_the_slope_is_steep(kink: float) -> None:
-    """As where a proximal map is 0 up to there, and the arithmetic mean alone would halve 40 times in vain."""
+    """As where a proximal map is 0 up to there; the arithmetic mean alone would halve 40 times in vain."""
 
     def slope(t: float, parts: Any) -> float:
         return -1.0 + 5e10 * max(t - kink, 0.0)
