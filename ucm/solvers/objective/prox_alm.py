@@ -49,8 +49,7 @@ from ucm.language.terms import ConvexLoss
 from ucm.numerics.newton_steps import MOST, Stall, growth
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet, SplitActiveSet, TailActiveSet
 from ucm.solvers.objective.orthant_step import iterate
-from ucm.solvers.objective.prox_newton import descend
-from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
+from ucm.solvers.objective.proximal_step import ProximalIterate, descend, penalised
 from ucm.solvers.objective.sessions import in_range_space
 
 P = ParamSpec("P")

@@ -1,4 +1,4 @@
-"""Primal proximal Newton step for smooth losses plus a penalty with a proximal map.
+"""Primal proximal Newton steps for smooth losses plus a penalty with a proximal map, and their loop.
 
 At (w, b), with the slopes beta and the curvatures h of the losses at the margins, a step minimises
 
@@ -36,6 +36,7 @@ from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
+from ucm.forms.solver import Status
 from ucm.language.cone import Bound
 from ucm.language.penalties.combined import CombinedPenalty
 from ucm.language.penalties.constraints import LinearConstraint, constraints_of
@@ -442,6 +443,51 @@ class ProximalIterate:
             bound = np.where(w > 0.0, model.of(self.box.upper), model.of(self.box.lower))
             height += float(bound[w != 0.0] @ w[w != 0.0])
         return height
+
+
+def descend(
+    at: ProximalIterate, monitor: Monitor, done: int, limit: int, watched: bool = False,
+    patience: float = np.inf,
+) -> tuple[Status, str]:  # fmt: skip
+    """Run the Newton steps after number `done` in place; return the status and how large the gap is.
+
+    watched : every 20 steps, end if neither the objective nor the gap has fallen
+    patience : steps after which a predicted gain above a tenth of the objective ends them
+    """
+    step, stuck, previous, tol = done, 0, (np.inf, np.inf), monitor.tol
+    for step in range(done + 1, limit + 1):
+        at.look()
+        looked = watched and step % 20 == 0
+        # the gap, half a pass, may be small enough
+        if at.gain <= 10.0 * tol * abs(at.value) or stuck or looked or monitor.timed_out:
+            at.measure()
+        if monitor.report(step, at.value, at.gap):
+            return "interrupted", ""
+        if monitor.reached(at.gap, 0.3 * tol) and monitor.met(at.missed):
+            return "converged", ""
+        if monitor.timed_out:
+            return "interrupted", ""
+        if looked:
+            value, gap = previous
+            if at.value > 0.99 * value and at.gap > 0.5 * gap:  # in the window neither value nor gap fell
+                break
+            previous = at.value, at.gap
+        stuck = 0 if at.advance() else stuck + 1
+        if at.ends(0.8 * tol) and monitor.met(at.missed):
+            if step < limit:
+                monitor.report(step + 1, at.value, at.gap)
+            return "converged", ""
+        slow = step >= patience and at.gain > 0.1 * abs(at.value)
+        if stuck == 3 or slow or at.lost or not np.isfinite(at.value):
+            break
+    at.look()
+    at.measure()
+    if monitor.reached(at.gap, tol) and monitor.met(at.missed):
+        return "converged", ""
+    left = f"{step} Newton steps left a relative gap of {at.gap:.2g}"
+    if step == limit:
+        return "max_iter", f"{left}; raise max_iter"
+    return "stalled", f"{left}; it falls no more; scale the features"
 
 
 def _root(H: Matrix) -> Matrix:
