@@ -28,22 +28,12 @@ X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 
 
-def _expected_to_fail(estimator: Any) -> dict[str, str]:
-    """Weights as repetitions: exact answers agree, those of a proven gap to its size."""
-    why = ""
-    if estimator.kernel is None and estimator.multi_class != "ovr":
-        why = "scikit-learn compares to 1e-7, the gap is 1e-6: test_sample_weights.py has it at tol=1e-12"
-    kinds = ("dense", "sparse") if why else ()
-    return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in kinds}
-
-
 @parametrize_with_checks(
     [
-        ucm.Classifier(psvm(1.5, 1.0)),
+        ucm.Classifier(psvm(1.5, 1.0), tol=1e-10),  # weights against repetitions are compared to 1e-7
         ucm.Classifier(models.mm_fda(0.05), kernel="rbf"),
         ucm.Classifier(ucm.Logistic() + 0.5 * ucm.L2(), multi_class="ovr"),
     ],
-    expected_failed_checks=_expected_to_fail,
 )
 def test_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
     with warnings.catch_warnings():
