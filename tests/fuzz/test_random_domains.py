@@ -70,7 +70,8 @@ def outside(declared: Any, q: np.ndarray) -> float:
         top = np.abs(q).max()
         p = declared.p
         length = top if top == 0 or math.isinf(p) else float(top * (np.abs(q / top) ** p).sum() ** (1.0 / p))
-        return (length - value(declared.radius)) / max(value(declared.radius), 1e-9)
+        least = 1e-9 if declared.around is None else 1.0 / N  # of the uniform distribution
+        return (length - value(declared.radius)) / max(value(declared.radius), least)
     if kind == "Box":
         return float(max((value(declared.lower) - q).max(), (q - value(declared.upper)).max()))
     if kind == "KLBall":
