@@ -13,7 +13,7 @@ from ucm.data.linear_map import Matrix
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, KLBall
 from ucm.language.losses import Exponential, Hinge, HuberHinge, LeastSquares, Logistic
-from ucm.language.node import LATEX, operator
+from ucm.language.node import LATEX, as_declared, operator
 from ucm.language.objective import Objective, ScaledLoss, TermMultiple
 from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
@@ -204,7 +204,8 @@ def problem_latex(model: Objective | UncertaintySet | RobustMargin) -> str:
     >>> print(ucm.models.mm_mpm(0.5).problem_latex().splitlines()[1])
     \text{primal} \quad & \min_{\lVert w \rVert_{2} = 1} \left[ -w'\bar x_{+} + \kappa \sqrt{w'\Sigma_{+} w} + w'\bar x_{-} + \kappa \sqrt{w'\Sigma_{-} w} \right] \\
     """  # noqa: E501
-    rows = _objective(model) if isinstance(model, Objective) else _robust(model.model)
+    declared = as_declared(model, "model")
+    rows = _objective(declared) if isinstance(declared, Objective) else _robust(declared)
     values = [p.with_value(LATEX) for p in model._params.values()]
     if values:
         rows["with"] = r",\quad ".join(values)

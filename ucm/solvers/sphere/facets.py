@@ -72,7 +72,9 @@ class Facets(Solver[UnitNorm]):
                 return inner.answer().interrupted()
             candidates = np.flatnonzero(far < inner.best * (1.0 - target) - 1e-15 * inner.scale)
             most = min(max(64, len(inner.points) // 4), 128)
-            candidates = candidates[np.argsort(far[candidates])][:most]
+            candidates = candidates[np.argsort(far[candidates])]
+            if candidates.size > most:
+                candidates = candidates[_apart(normals[candidates], most)]
             if len(inner.points) + candidates.size > self.max_points:
                 why = f"more than {self.max_points} points; raise max_points"
                 return inner.answer().ended("max_iter", why)
@@ -80,6 +82,16 @@ class Facets(Solver[UnitNorm]):
                 return inner.answer()
         answer = inner.answer()
         return answer.ended("max_iter", f"{limit} rounds; raise max_iter") if limit else answer
+
+
+def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
+    """Return indices of at most `most` normals in order, none nearly parallel: these lead to near points."""
+    units = normals / np.linalg.norm(normals, axis=1, keepdims=True)
+    left, chosen = np.ones(len(units), dtype=bool), []
+    while left.any() and len(chosen) < most:
+        chosen.append(int(np.argmax(left)))
+        left &= units @ units[chosen[-1]] <= 0.95  # of nearly parallel normals one is enough
+    return np.array(chosen)
 
 
 class _Polytope:
