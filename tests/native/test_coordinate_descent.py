@@ -144,7 +144,7 @@ def test_columns_in_place_of_a_matrix(n: int, form: Any) -> None:
 def test_many_features_without_a_matrix(loss: Any, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elastic nets with thousands of weights that are not 0 were left unproven."""
     rng = np.random.default_rng(1)
-    X = np.where(rng.random((300, 150)) < 0.2, rng.standard_normal((300, 150)), 0.0)
+    X = np.where(rng.random((300, 220)) < 0.2, rng.standard_normal((300, 220)), 0.0)
     y = np.where(X[:, :9].sum(axis=1) + 0.5 * rng.standard_normal(300) > 0.0, 1.0, -1.0)
     model = loss + 0.01 * ucm.L1() + 0.3 * ucm.L2()
     expected = ucm.solve(model, form(X), y, solver="prox-newton")
