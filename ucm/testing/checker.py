@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
-from ucm.language.contracts import Size
+from ucm.language.contracts import BoundDomain, Size
 from ucm.language.node import LATEX, TEXT, Node
 from ucm.language.parameter import Parameters
 from ucm.language.statistics.samples import Samples
@@ -113,7 +113,7 @@ def check_jacobian(
             judge.at_most("the slope of the proximal map is its derivative", error, tol)
 
 
-def check_formula(judge: Checker, node: Node) -> None:
+def check_formula(judge: Checker, node: Node | BoundDomain) -> None:
     """Check that a declaration has a formula as text and as LaTeX."""
     for notation in (TEXT, LATEX):
         try:
