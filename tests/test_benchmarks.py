@@ -224,7 +224,7 @@ def test_every_answer_under_one_certificate() -> None:
     by_gram = judge.weights_gap(X, Y, NU, fit.weights, gram)
     assert by_gram["gap"] == pytest.approx(found["gap"], abs=1e-9)
     bad = judge.weights_gap(X, Y, NU, np.eye(Y.size)[0] + np.eye(Y.size)[-1], gram)
-    assert bad["violation"] > 1.0
+    assert bad["violation"] > 0.9  # the mass above the cap of one sample
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -38,7 +38,7 @@ Ended = Literal["converged", "max_iter", "stalled", "infeasible", "unbounded", "
 STATUSES: tuple[str, ...] = get_args(Ended)
 """The statuses that a solver may return."""
 
-Status = Ended | Literal["optimal", "time_limit", "local", "stationary", "zero_in_set", "unattained"]
+Status = Literal[Ended, "optimal", "time_limit", "local", "stationary", "zero_in_set", "unattained"]
 """The statuses of answers and, without "infeasible", of solutions."""
 
 
