@@ -67,7 +67,8 @@ def _dense_sums(X: NDArray[np.float64], d: Vec, center: Vec | None) -> tuple[NDA
         chosen = chunk if rows.size == d.size else rows[chunk]  # a slice copies no rows
         roots = np.sqrt(d[chosen])
         part = X[chosen] if center is None else X[chosen] - center
-        part = part * roots[:, None]
+        # in place where these rows are a copy: the memory of another one takes longer than the product
+        part = np.multiply(part, roots[:, None], out=None if center is None else part)
         gram += part.T @ part
         s += roots @ part
     if n > _LONG:  # copies of the result take as long
