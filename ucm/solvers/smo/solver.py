@@ -124,9 +124,10 @@ class PairUpdates:
 
         The code after a time-out is that of the limit.
         """
-        # set once for all working sets; not for other kernels, whose rows BLAS computes in several threads
-        compiled = self.problem.gram.columns is not None
-        with blas_threads(0) if compiled else nullcontext():
+        # set once for all working sets; other kernels compute rows one by one, or by BLAS in several threads
+        columns = self.problem.gram.columns
+        blocks = columns is not None and columns.kind == KINDS["given"]
+        with blas_threads(0) if blocks else nullcontext():
             return self._run(gap, limit, monitor)
 
     def _run(self, gap: float, limit: int, monitor: Monitor) -> int:
