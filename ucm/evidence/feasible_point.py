@@ -101,7 +101,7 @@ def _moved(U: UncertaintySet, data: Data, at: Moved) -> Moved:
     if at[2] == 0.0:
         return at
     best, image = at, U.lower(data)
-    for way in (_nearest, functools.partial(_nearest, rotated=True), _each):
+    for way in (_nearest, functools.partial(_nearest, rotated=True), _by_block):
         inside = way(image, q)
         if inside is None:
             continue
@@ -125,7 +125,7 @@ def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Move
     return at(_PARTS[k]) if k < len(_PARTS) else best
 
 
-def _each(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
+def _by_block(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
     """Project each block of q onto its domain, whatever couples them."""
     return [b.projected(v) for b, v in zip(image.blocks, q, strict=True)]
 

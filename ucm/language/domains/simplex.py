@@ -249,6 +249,7 @@ class Capped(BoundSimplex):
         return q + self._base
 
     def violation(self, q: Vec) -> float:
+        """Return the largest part of a group's mass that is outside of the bounds, missing, or too much."""
         q = vector(q)
         above, worst = q - self._base, []
         for g, (_, mass) in zip(self._above, self.samples.groups, strict=True):

@@ -22,8 +22,8 @@ MOST = 50  # steps of one problem
 class DenseNewton:
     """Compiled proximal Newton solver for successive problems over the same samples and losses.
 
-    `form` is the first problem, z the end of the last one, t the margins there; see `dense_newton_t` in
-    `structures.h`.
+    The samples may be sparse; the matrix of a step is dense. `form` is the first problem, z the end of the
+    last one, t the margins there; see `dense_newton_t` in `structures.h`.
     """
 
     def __init__(self, form: Composite, squared: bool, c: Vec) -> None:

@@ -116,7 +116,7 @@ class Cuts:
 
     @functools.cached_property
     def conic(self) -> Reach | None:
-        """The radial function of a small set by conic programs, None of a larger one."""
+        """The radial function of a small set, by conic programs; None for a larger set."""
         numbers = self.form.rank * sum(b.map.shape[1] for b in self.form.image.blocks)
         return radial(self.form, self.monitor) if numbers <= _SMALL else None
 
@@ -157,7 +157,7 @@ class Cuts:
             way = 1.0 if step % 10 == 0 else 0.2  # usually a fifth of the way to the program's w
             tried = best + way * (v - best)
             if step == _CONIC and self.conic is not None and (point := self.conic(g)) is not None:
-                tried, way = point.v, 0.0
+                tried, way = point.v, 0.0  # the bound with these cuts is not known yet
                 self._add(point.q)
                 program.cut(self.points[-1][None])
             tried /= float(tried @ g)
